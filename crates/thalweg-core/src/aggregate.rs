@@ -1,0 +1,57 @@
+//! Aggregates over many groups at a time.
+
+use std::fmt::Debug;
+
+use arrow_array::{ArrayRef, BooleanArray};
+use arrow_schema::{DataType, FieldRef};
+
+use crate::Result;
+
+/// An aggregate function on given argument types: makes accumulators, and says what may be done with them.
+pub trait Aggregate: Send + Sync + Debug {
+    /// The type of its result.
+    fn output(&self) -> DataType;
+
+    /// Names and types of the columns that an accumulator's state has.
+    fn state(&self) -> Result<Vec<FieldRef>>;
+
+    /// Whether the order of rows matters.
+    fn exactness(&self) -> Exactness;
+
+    /// An accumulator without groups.
+    fn accumulator(&self) -> Result<Box<dyn Accumulator>>;
+}
+
+/// Whether an aggregate may be computed in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exactness {
+    /// Any order of rows and merges gives the same bits: may be split, merged and paned.
+    Exact,
+    /// Folded once, in the canonical order of event time and position.
+    Ordered,
+}
+
+/// Running values of one aggregate for many groups. Groups are numbered from zero without gaps.
+pub trait Accumulator: Send {
+    /// Adds rows: row `i` of the argument columns goes into group `groups[i]`, unless `filter` is there and not true for it.
+    /// `count` is the number of groups from now on, at least as many as before.
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        groups: &[u32],
+        count: usize,
+    ) -> Result<()>;
+
+    /// Adds states: row `i` of the state columns goes into group `groups[i]`.
+    fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()>;
+
+    /// The state of every group, in order; the accumulator is left without groups.
+    fn take_state(&mut self) -> Result<Vec<ArrayRef>>;
+
+    /// The result of every group, in order; the accumulator is left without groups.
+    fn take_result(&mut self) -> Result<ArrayRef>;
+
+    /// How many bytes of memory it takes.
+    fn bytes(&self) -> usize;
+}

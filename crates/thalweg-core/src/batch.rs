@@ -1,0 +1,163 @@
+//! Rows in columns, with which of them are still in.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, RecordBatch, TimestampMicrosecondArray, cast::AsArray, types::TimestampMicrosecondType,
+};
+use arrow_schema::SchemaRef;
+use arrow_select::take::take_record_batch;
+
+use crate::{Error, Result, Selection, Timestamp};
+
+/// Rows that travel together: Arrow columns, an optional selection, and what the source knew of them.
+///
+/// *Physical* rows are those of the columns; *selected* rows are those still in. `behind` and `origin` speak of physical
+/// rows, so a filter need not touch them.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    columns: RecordBatch,
+    selection: Option<Selection>,
+    behind: Option<Arc<[Timestamp]>>,
+    origin: Option<Origin>,
+}
+
+/// The position of a batch's first physical row in its source; the rows that follow have the offsets that follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin {
+    /// The source's partition, numbered by the partitions' sorted names.
+    pub partition: u32,
+    /// How many rows of the partition came before.
+    pub offset: u64,
+}
+
+impl Batch {
+    /// All rows of these columns.
+    pub fn new(columns: RecordBatch) -> Self {
+        Self { columns, selection: None, behind: None, origin: None }
+    }
+
+    /// The same rows, which stand at this place in their source.
+    pub fn with_origin(mut self, origin: Origin) -> Self {
+        self.origin = Some(origin);
+        self
+    }
+
+    /// The same rows, each with the watermark that its source partition had reached before it.
+    ///
+    /// Only set where some row is behind that watermark; absent means that every row is on time for everything.
+    pub fn with_behind(mut self, behind: Arc<[Timestamp]>) -> Self {
+        assert_eq!(behind.len(), self.physical_rows(), "one watermark per physical row");
+        self.behind = Some(behind);
+        self
+    }
+
+    /// The same columns, of which only the rows of this selection (of physical rows) are in.
+    pub fn with_selection(mut self, selection: Selection) -> Self {
+        self.selection = (!selection.keeps(self.physical_rows())).then_some(selection);
+        self
+    }
+
+    /// Other columns for the same physical rows; selection, lateness and origin stay.
+    pub fn with_columns(mut self, columns: RecordBatch) -> Self {
+        assert_eq!(columns.num_rows(), self.physical_rows(), "columns of the same rows");
+        self.columns = columns;
+        self
+    }
+
+    /// How many rows are in.
+    pub fn len(&self) -> usize {
+        self.selection.as_ref().map_or(self.physical_rows(), Selection::len)
+    }
+
+    /// Whether no row is in.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many rows the columns have, in or not.
+    pub fn physical_rows(&self) -> usize {
+        self.columns.num_rows()
+    }
+
+    /// The columns, with all physical rows.
+    pub fn columns(&self) -> &RecordBatch {
+        &self.columns
+    }
+
+    /// One column, with all physical rows.
+    pub fn column(&self, index: usize) -> &ArrayRef {
+        self.columns.column(index)
+    }
+
+    /// The columns' names and types.
+    pub fn schema(&self) -> SchemaRef {
+        self.columns.schema()
+    }
+
+    /// Which physical rows are in; `None` means all.
+    pub fn selection(&self) -> Option<&Selection> {
+        self.selection.as_ref()
+    }
+
+    /// The watermark that each physical row met, if some row was behind it.
+    pub fn behind(&self) -> Option<&[Timestamp]> {
+        self.behind.as_deref()
+    }
+
+    /// Where the first physical row stands in its source.
+    pub fn origin(&self) -> Option<Origin> {
+        self.origin
+    }
+
+    /// The numbers of the physical rows that are in, ascending.
+    pub fn rows(&self) -> impl Iterator<Item = usize> + '_ {
+        let (all, some) = match &self.selection {
+            None => (0..self.physical_rows(), &[][..]),
+            Some(selection) => (0..0, selection.rows()),
+        };
+        all.chain(some.iter().map(|row| *row as usize))
+    }
+
+    /// The selected rows, copied together; nothing is copied if all are in.
+    pub fn compact(&self) -> Result<RecordBatch> {
+        match &self.selection {
+            None => Ok(self.columns.clone()),
+            Some(selection) => Ok(take_record_batch(&self.columns, &selection.to_indices())?),
+        }
+    }
+
+    /// How many bytes of memory the columns keep alive.
+    pub fn bytes(&self) -> usize {
+        self.columns.get_array_memory_size()
+    }
+
+    /// The event times in a column, microseconds, one per physical row.
+    ///
+    /// Errors: `Error::Bug` if the column does not hold timestamps in microseconds; a plan never asks for that.
+    pub fn times(&self, column: usize) -> Result<&TimestampMicrosecondArray> {
+        let column = self.columns.column(column);
+        column.as_primitive_opt::<TimestampMicrosecondType>().ok_or_else(|| {
+            Error::bug(format!("event time is {}, expected a timestamp in microseconds", column.data_type()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::Int32Array;
+
+    use super::*;
+
+    #[test]
+    fn a_selection_of_everything_is_no_selection() {
+        let columns =
+            RecordBatch::try_from_iter([("a", Arc::new(Int32Array::from(vec![1, 2, 3])) as ArrayRef)]).unwrap();
+        let batch = Batch::new(columns);
+        assert!(batch.clone().with_selection(Selection::new(vec![0, 1, 2])).selection().is_none());
+        let two = batch.with_selection(Selection::new(vec![0, 2]));
+        assert_eq!((two.len(), two.physical_rows()), (2, 3));
+        assert_eq!(two.rows().collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(two.compact().unwrap().column(0).as_ref(), &Int32Array::from(vec![1, 3]));
+    }
+}

@@ -1,0 +1,199 @@
+//! Where rows come from and go to: the traits that connectors implement and the runtime drives.
+
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Instant};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use crate::{Batch, Error, Interval, Progress, Result, Timestamp};
+
+/// A kind of source, sink or both, named in `'connector' = …`.
+pub trait Connector: Send + Sync {
+    /// The name in `'connector' = …`.
+    fn name(&self) -> &'static str;
+
+    /// The columns found by looking at the data, for a table declared without any.
+    fn infer(&self, table: &TableDefinition) -> Result<SchemaRef> {
+        let hint = "declare the columns: CREATE TABLE t (name TYPE, …) WITH (…)";
+        Err(Error::query(format!("table {:?}: connector '{}' cannot infer columns", table.name, self.name()))
+            .with_hint(hint))
+    }
+
+    /// Checks the table's options and finds its partitions.
+    fn source(&self, table: &TableDefinition) -> Result<Box<dyn Source>> {
+        Err(Error::query(format!("table {:?}: connector '{}' cannot be read from", table.name, self.name())))
+    }
+
+    /// Checks the table's options and opens the place that rows go to.
+    fn sink(&self, table: &TableDefinition) -> Result<Box<dyn Sink>> {
+        Err(Error::query(format!("table {:?}: connector '{}' cannot be written to", table.name, self.name())))
+    }
+}
+
+/// A table as it was declared: what a connector is told.
+#[derive(Clone, Debug)]
+pub struct TableDefinition {
+    /// The table's name.
+    pub name: String,
+    /// The columns that are read or written; computed columns are none of these. Empty while they are being inferred.
+    pub columns: SchemaRef,
+    /// `WITH (…)`.
+    pub options: Options,
+    /// The column that carries event time, if it is one of `columns`.
+    pub time: Option<usize>,
+}
+
+/// A table's source: its partitions, each of which can be read on its own.
+pub trait Source: Send {
+    /// The partitions' names, sorted.
+    fn partitions(&self) -> &[String];
+
+    /// Whether the source ends by itself.
+    fn is_bounded(&self) -> bool;
+
+    /// Opens a partition at its beginning. `wake` may be called from any thread when a reader that had to wait can go on.
+    fn open(&self, partition: usize, wake: Wake) -> Result<Box<dyn Reader>>;
+}
+
+/// Tells the runtime that a reader can go on.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// Reads one partition, on one thread, without waiting for the world.
+pub trait Reader: Send {
+    /// At most `rows` of the next rows.
+    fn read(&mut self, rows: usize) -> Result<Read>;
+
+    /// How many rows were malformed and skipped so far.
+    fn bad_rows(&self) -> u64 {
+        0
+    }
+}
+
+/// What a reader has.
+#[derive(Debug)]
+pub enum Read {
+    /// Rows, at least one.
+    Rows(RecordBatch),
+    /// The source itself knows how far its event time has come.
+    Watermark(Timestamp),
+    /// The source itself knows that nothing is to be waited for.
+    Idle,
+    /// For tests: a barrier starts here.
+    Barrier,
+    /// Nothing now. Ask again at the instant, or when woken.
+    Wait(Option<Instant>),
+    /// Nothing any more.
+    End,
+}
+
+/// A place that rows go to. Dropped without `finish`, it leaves nothing half done.
+pub trait Sink: Send {
+    /// Takes the selected rows. [`Progress::Finished`]: nobody wants more, as when a pipe's reader has gone.
+    fn write(&mut self, batch: &Batch) -> Result<Progress>;
+
+    /// Makes what was written visible, where that can be done before the end.
+    fn flush(&mut self) -> Result<Progress> {
+        Ok(Progress::Done)
+    }
+
+    /// The stream has ended or was stopped: what was written is complete.
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The options of a table, `WITH ('key' = 'value', …)`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options(BTreeMap<String, String>);
+
+impl Options {
+    /// Options from keys and values.
+    pub fn new(entries: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(entries.into_iter().collect())
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    /// The value of a key that must be there.
+    pub fn required(&self, key: &str) -> Result<&str> {
+        self.get(key).ok_or_else(|| Error::query(format!("option '{key}' is missing")))
+    }
+
+    /// A number, a word or anything else that reads from text.
+    pub fn parse<T: std::str::FromStr>(&self, key: &str, what: &str) -> Result<Option<T>> {
+        let Some(text) = self.get(key) else { return Ok(None) };
+        let value = text.trim().parse();
+        value.map(Some).map_err(|_| Error::query(format!("option '{key}' is '{text}', expected {what}")))
+    }
+
+    /// A span of time such as `'5 s'`, `'200 ms'` or `'1 min'`.
+    pub fn interval(&self, key: &str) -> Result<Option<Interval>> {
+        let Some(text) = self.get(key) else { return Ok(None) };
+        let value = parse_interval(text);
+        value
+            .map(Some)
+            .ok_or_else(|| Error::query(format!("option '{key}' is '{text}', expected a duration such as '5 s'")))
+    }
+
+    /// Refuses keys that are not among `known`; a known key that ends in `*` stands for all that begin like it.
+    pub fn check(&self, known: &[&str]) -> Result<()> {
+        let is_known =
+            |key: &str| known.iter().any(|k| k.strip_suffix('*').map_or(*k == key, |prefix| key.starts_with(prefix)));
+        match self.0.keys().find(|key| !is_known(key)) {
+            None => Ok(()),
+            Some(key) => {
+                let known = known.iter().map(|k| format!("'{k}'")).collect::<Vec<_>>().join(", ");
+                Err(Error::query(format!("unknown option '{key}'")).with_hint(format!("the options here are {known}")))
+            }
+        }
+    }
+
+    /// All keys and values, sorted by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(k, v)| (k.as_str(), v.as_str()))
+    }
+}
+
+/// Reads a span of time as Flink writes them: a whole number and a unit, `5 s`, `200ms`, `1 min`, `2 hours`, `1 d`.
+pub fn parse_interval(text: &str) -> Option<Interval> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit.trim().to_ascii_lowercase().as_str() {
+        "us" | "µs" | "micro" | "micros" | "microsecond" | "microseconds" => 1,
+        "ms" | "milli" | "millis" | "millisecond" | "milliseconds" | "" => 1_000,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1_000_000,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60_000_000,
+        "h" | "hour" | "hours" => 3_600_000_000,
+        "d" | "day" | "days" => 86_400_000_000,
+        _ => return None,
+    };
+    number.parse::<i64>().ok()?.checked_mul(unit).map(Interval)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_as_flink_writes_them() {
+        let micros = |text| parse_interval(text).map(|i| i.0);
+        assert_eq!(micros("5 s"), Some(5_000_000));
+        assert_eq!(micros("200ms"), Some(200_000));
+        assert_eq!(micros("1500"), Some(1_500_000));
+        assert_eq!(micros("2 hours"), Some(7_200_000_000));
+        assert_eq!((micros("s"), micros("-1 s"), micros("99999999999999 d")), (None, None, None));
+    }
+
+    #[test]
+    fn unknown_options_are_refused_with_the_known_ones() {
+        let options = Options::new([("csv.headr".into(), "true".into())]);
+        let error = options.check(&["path", "csv.header", "fields.*"]).unwrap_err();
+        assert_eq!(error.to_string(), "unknown option 'csv.headr'");
+        assert_eq!(error.hint(), Some("the options here are 'path', 'csv.header', 'fields.*'"));
+        assert!(Options::new([("fields.a.kind".into(), "x".into())]).check(&["fields.*"]).is_ok());
+    }
+}

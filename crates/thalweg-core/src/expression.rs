@@ -1,0 +1,31 @@
+//! Values computed from the rows of a batch.
+
+use std::fmt::Debug;
+
+use arrow_array::{ArrayRef, cast::AsArray};
+
+use crate::{Batch, Error, Result, Selection};
+
+/// A value per row. What implements it (DataFusion, or a kernel of ours) is not an operator's concern.
+pub trait Expression: Send + Sync + Debug {
+    /// One value per *physical* row. Only selected rows are computed: an expression that may fail never sees the others,
+    /// whose values mean nothing.
+    fn evaluate(&self, batch: &Batch) -> Result<ArrayRef>;
+
+    /// The number of the column that this expression merely passes on.
+    fn column(&self) -> Option<usize> {
+        None
+    }
+
+    /// The selected rows for which the expression is true.
+    ///
+    /// Errors: `Error::Bug` if its values are not booleans; the plan checks that.
+    fn select(&self, batch: &Batch) -> Result<Selection> {
+        let values = self.evaluate(batch)?;
+        let mask = values.as_boolean_opt().ok_or_else(|| Error::bug("a predicate must be a boolean"))?;
+        Ok(match batch.selection() {
+            None => Selection::from_mask(mask),
+            Some(selection) => selection.and(mask),
+        })
+    }
+}

@@ -1,0 +1,34 @@
+//! The vocabulary of Thalweg: time, batches, events, operators, state, and the traits that the other rooms meet at.
+//!
+//! There is no I/O, no thread, no clock and no SQL in here. Read the modules in this order:
+//!
+//! * [`error`]: whose fault it was and where
+//! * [`time`]: event time, [`Timestamp`] and [`Interval`]
+//! * [`window`]: which windows a row belongs to
+//! * [`selection`], [`batch`]: rows in columns, and which of them are still in
+//! * [`event`]: what travels on a pipe
+//! * [`operator`]: behaviour, the second waist of the engine
+//! * [`state`]: what outlives a batch, by key group
+//! * [`expression`], [`aggregate`]: values computed from batches
+//! * [`connector`]: where rows come from and go to
+
+pub mod aggregate;
+pub mod batch;
+pub mod connector;
+pub mod error;
+pub mod event;
+pub mod expression;
+pub mod operator;
+pub mod selection;
+pub mod state;
+pub mod time;
+pub mod window;
+
+pub use batch::{Batch, Origin};
+pub use error::{Error, Result};
+pub use event::{Epoch, Event};
+pub use operator::{Frontier, Operator, Output, Port, Progress};
+pub use selection::Selection;
+pub use state::{KeyGroup, KeyGroups, State};
+pub use time::{Interval, Timestamp};
+pub use window::Window;

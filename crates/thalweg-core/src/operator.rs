@@ -1,0 +1,216 @@
+//! Behaviour: a synchronous state machine that knows nothing of threads, channels, clocks or checkpoints in flight.
+//!
+//! So the same operator runs on our runtime, inside a task of another engine, and in a simulator with a seed.
+
+use crate::{Batch, Result, State, Timestamp};
+
+/// The number of an operator's input or output.
+pub type Port = usize;
+
+/// What an operator does with rows and time.
+///
+/// The host calls `on_batch` and `on_time` in the order in which events arrive. A call that returns [`Progress::More`] is
+/// continued by `resume` until it returns something else; no other call comes between.
+///
+/// ```
+/// use thalweg_core::{Batch, Operator, Output, Port, Progress, Result};
+///
+/// /// Passes everything on.
+/// struct Pass;
+///
+/// impl Operator for Pass {
+///     fn on_batch(&mut self, _: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
+///         out.emit(batch)
+///     }
+/// }
+/// ```
+pub trait Operator: Send {
+    /// Takes one batch that arrived on `port`.
+    fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress>;
+
+    /// Event time moved forward on at least one port.
+    fn on_time(&mut self, _frontier: &Frontier, _out: &mut Output) -> Result<Progress> {
+        Ok(Progress::Done)
+    }
+
+    /// Continues the call that last returned [`Progress::More`].
+    fn resume(&mut self, _out: &mut Output) -> Result<Progress> {
+        Ok(Progress::Done)
+    }
+
+    /// What outlives a batch, if anything.
+    fn state(&mut self) -> Option<&mut dyn State> {
+        None
+    }
+}
+
+/// How far a call got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All is done that this event asked for.
+    Done,
+    /// The output budget is spent; `resume` goes on.
+    More,
+    /// Nothing will be wanted any more: the sources may stop.
+    Finished,
+}
+
+/// How far event time has come on each port.
+///
+/// The combined time is the minimum over the ports that are not idle, and never goes back: when an idle port wakes up, what
+/// it brings from before that time is late.
+#[derive(Clone, Debug)]
+pub struct Frontier {
+    ports: Vec<PortTime>,
+    combined: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PortTime {
+    reached: Timestamp,
+    is_idle: bool,
+}
+
+impl Frontier {
+    /// The frontier of `ports` ports on which nothing has come yet.
+    pub fn new(ports: usize) -> Self {
+        assert!(ports > 0, "a frontier is over at least one port");
+        Self { ports: vec![PortTime { reached: Timestamp::MIN, is_idle: false }; ports], combined: Timestamp::MIN }
+    }
+
+    /// How far time has come on one port.
+    pub fn of(&self, port: Port) -> Timestamp {
+        self.ports[port].reached
+    }
+
+    /// How far time has come on all ports that are not idle.
+    pub fn combined(&self) -> Timestamp {
+        self.combined
+    }
+
+    /// Whether nothing is to be waited for on any port.
+    pub fn is_idle(&self) -> bool {
+        self.ports.iter().all(|port| port.is_idle)
+    }
+
+    /// Whether nothing is to be waited for on this port.
+    pub fn is_idle_on(&self, port: Port) -> bool {
+        self.ports[port].is_idle
+    }
+
+    /// The port that holds the combined time back: the slowest that is not idle.
+    pub fn slowest(&self) -> Option<Port> {
+        (0..self.ports.len()).filter(|p| !self.ports[*p].is_idle).min_by_key(|p| self.ports[*p].reached)
+    }
+
+    /// Time has come to `t` on `port`, which is not idle any more; returns whether the combined time moved.
+    pub fn advance(&mut self, port: Port, t: Timestamp) -> bool {
+        self.ports[port].is_idle = false;
+        self.ports[port].reached = self.ports[port].reached.max(t);
+        self.recombine()
+    }
+
+    /// Nothing is to be waited for on `port`; returns whether the combined time moved.
+    pub fn idle(&mut self, port: Port) -> bool {
+        self.ports[port].is_idle = true;
+        self.recombine()
+    }
+
+    /// Something came on `port` again: what it brings is to be waited for.
+    pub fn wake(&mut self, port: Port) {
+        self.ports[port].is_idle = false;
+    }
+
+    fn recombine(&mut self) -> bool {
+        let active = self.ports.iter().filter(|port| !port.is_idle).map(|port| port.reached).min();
+        let moved = active.is_some_and(|t| t > self.combined);
+        if moved {
+            self.combined = active.expect("moved");
+        }
+        moved
+    }
+}
+
+/// Where an operator puts its rows, within a budget that was reserved before the call.
+#[derive(Debug)]
+pub struct Output {
+    batches: Vec<(Port, Batch)>,
+    room: usize,
+    hold: Timestamp,
+    late: u64,
+}
+
+impl Output {
+    /// An output that takes `room` rows before the operator should return [`Progress::More`].
+    pub fn new(room: usize) -> Self {
+        Self { batches: Vec::new(), room, hold: Timestamp::MAX, late: 0 }
+    }
+
+    /// Puts out the rows of `batch`, if there are any.
+    pub fn emit(&mut self, batch: Batch) -> Result<Progress> {
+        self.emit_to(0, batch)
+    }
+
+    /// Puts out the rows of `batch` on one of several ports.
+    pub fn emit_to(&mut self, port: Port, batch: Batch) -> Result<Progress> {
+        self.room = self.room.saturating_sub(batch.len());
+        if !batch.is_empty() {
+            self.batches.push((port, batch));
+        }
+        Ok(Progress::Done)
+    }
+
+    /// How many rows still fit into the budget.
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
+    /// A watermark passes at the minimum of the input's and `t`, from now on and until said otherwise.
+    pub fn hold(&mut self, t: Timestamp) {
+        self.hold = t;
+    }
+
+    /// Counts rows that came too late for at least one of their windows.
+    pub fn count_late(&mut self, rows: usize) {
+        self.late += rows as u64;
+    }
+
+    /// For the host: takes what was put out, and makes room for `room` rows.
+    pub fn take(&mut self, room: usize) -> Vec<(Port, Batch)> {
+        self.room = room;
+        std::mem::take(&mut self.batches)
+    }
+
+    /// For the host: how far a watermark may pass.
+    pub fn held_at(&self) -> Timestamp {
+        self.hold
+    }
+
+    /// For the host: how many rows came late since it last asked.
+    pub fn take_late(&mut self) -> u64 {
+        std::mem::take(&mut self.late)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_active_port_holds_time_back() {
+        let mut frontier = Frontier::new(2);
+        assert!(!frontier.advance(0, Timestamp(10)));
+        assert!(frontier.advance(1, Timestamp(5)));
+        assert_eq!((frontier.combined(), frontier.slowest()), (Timestamp(5), Some(1)));
+    }
+
+    #[test]
+    fn an_idle_port_is_not_waited_for_and_time_never_goes_back() {
+        let mut frontier = Frontier::new(2);
+        frontier.advance(0, Timestamp(10));
+        assert!(frontier.idle(1));
+        assert_eq!(frontier.combined(), Timestamp(10));
+        assert!(!frontier.advance(1, Timestamp(3)));
+        assert_eq!((frontier.combined(), frontier.of(1)), (Timestamp(10), Timestamp(3)));
+    }
+}

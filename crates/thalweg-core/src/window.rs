@@ -1,0 +1,149 @@
+//! Window arithmetic: half-open windows of any size and slide, aligned to the epoch plus an offset, and the slices they share.
+
+use crate::{Interval, Timestamp};
+
+/// A half-open span of event time, `[start, end)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Window {
+    /// The first instant inside.
+    pub start: Timestamp,
+    /// The first instant after.
+    pub end: Timestamp,
+}
+
+/// Where windows lie: one starts at every `offset + k * slide` and lasts for `size`. Tumbling windows have `slide == size`.
+///
+/// Slices are *paired windows*: each edge of a window is an edge of a slice, so that a row is aggregated into exactly one
+/// slice and every window is a run of whole slices.
+///
+/// ```text
+/// size 5, slide 3    0    3    6    9          windows  [0,5) [3,8) [6,11)
+///                    |--|-|--|-|--|-|          slices   [0,2) [2,3) [3,5) [5,6) ...
+/// ```
+///
+/// Source: Krishnamurthy, Wu, Franklin, "On-the-fly sharing for streamed aggregation".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Grid {
+    size: i64,
+    slide: i64,
+    offset: i64,
+}
+
+impl Grid {
+    /// Windows of `size` that start every `slide`, shifted by `offset`; `None` unless size and slide are positive and
+    /// shorter than 100 years, which keeps all arithmetic below in range.
+    pub fn new(size: Interval, slide: Interval, offset: Interval) -> Option<Self> {
+        const LONGEST: i64 = 100 * 366 * 86_400_000_000;
+        let fits = |i: Interval| (1..=LONGEST).contains(&i.0);
+        (fits(size) && fits(slide)).then(|| Self { size: size.0, slide: slide.0, offset: offset.0.rem_euclid(slide.0) })
+    }
+
+    /// How long a window lasts.
+    pub fn size(&self) -> Interval {
+        Interval(self.size)
+    }
+
+    /// How far apart two windows start.
+    pub fn slide(&self) -> Interval {
+        Interval(self.slide)
+    }
+
+    /// How far after the epoch a window starts; less than the slide.
+    pub fn offset(&self) -> Interval {
+        Interval(self.offset)
+    }
+
+    /// The same windows, one of which starts at `t`.
+    pub fn anchored_at(self, t: Timestamp) -> Self {
+        Self { offset: t.0.rem_euclid(self.slide), ..self }
+    }
+
+    /// The windows that contain `t`, earliest first; none where `t` falls into a gap.
+    pub fn windows(&self, t: Timestamp) -> impl Iterator<Item = Window> + use<> {
+        let (first, last) = (self.first_start(t.0), self.last_start(t.0));
+        let Self { size, slide, .. } = *self;
+        (0..)
+            .map(move |k| first + k * slide)
+            .take_while(move |start| *start <= last)
+            .map(move |start| Window { start: Timestamp(start), end: Timestamp(start + size) })
+    }
+
+    /// The end of the earliest window that ends after `t`; it contains `t` unless `t` falls into a gap.
+    pub fn first_end(&self, t: Timestamp) -> Timestamp {
+        Timestamp(self.first_start(t.0) + self.size)
+    }
+
+    /// The slice that contains `t`, or `None` in a gap between windows.
+    pub fn slice(&self, t: Timestamp) -> Option<Window> {
+        let start = self.last_start(t.0);
+        if self.slide > self.size {
+            return (t.0 < start + self.size).then(|| span(start, start + self.size));
+        }
+        let split = start + self.size % self.slide;
+        Some(if t.0 < split { span(start, split) } else { span(split, start + self.slide) })
+    }
+
+    /// The latest start at or before `t`.
+    fn last_start(&self, t: i64) -> i64 {
+        (t - self.offset).div_euclid(self.slide) * self.slide + self.offset
+    }
+
+    /// The earliest start whose window ends after `t`.
+    fn first_start(&self, t: i64) -> i64 {
+        self.last_start(t - self.size) + self.slide
+    }
+}
+
+fn span(start: i64, end: i64) -> Window {
+    Window { start: Timestamp(start), end: Timestamp(end) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid(size: i64, slide: i64, offset: i64) -> Grid {
+        Grid::new(Interval(size), Interval(slide), Interval(offset)).expect("positive")
+    }
+
+    /// Each window whose bounds hold `t`, found by looking at all of them.
+    fn naive(g: &Grid, t: i64) -> Vec<Window> {
+        (-60..60)
+            .map(|k| g.offset + k * g.slide)
+            .filter(|s| (*s..s + g.size).contains(&t))
+            .map(|s| span(s, s + g.size))
+            .collect()
+    }
+
+    #[test]
+    fn windows_slices_and_ends_agree_with_the_definition_for_every_small_grid() {
+        for (size, slide, offset) in (1..9).flat_map(|a| (1..9).flat_map(move |b| (-3..4).map(move |c| (a, b, c)))) {
+            let g = grid(size, slide, offset);
+            for t in -40..40 {
+                let windows: Vec<_> = g.windows(Timestamp(t)).collect();
+                assert_eq!(windows, naive(&g, t), "{size} {slide} {offset} {t}");
+                let slice = g.slice(Timestamp(t));
+                assert_eq!(slice.is_none(), windows.is_empty());
+                let Some(slice) = slice else { continue };
+                assert_eq!(g.first_end(Timestamp(t)), windows[0].end);
+                for u in slice.start.0..slice.end.0 {
+                    assert_eq!(naive(&g, u), windows, "all rows of a slice share their windows");
+                }
+                assert!((slice.start.0..slice.end.0).contains(&t));
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_must_be_positive_and_below_a_century() {
+        assert!(Grid::new(Interval(0), Interval(1), Interval(0)).is_none());
+        assert!(Grid::new(Interval(1), Interval(-1), Interval(0)).is_none());
+        assert!(Grid::new(Interval(i64::MAX), Interval(1), Interval(0)).is_none());
+    }
+
+    #[test]
+    fn an_anchor_moves_the_grid() {
+        let windows: Vec<_> = grid(10, 10, 0).anchored_at(Timestamp(-7)).windows(Timestamp(2)).collect();
+        assert_eq!(windows, [span(-7, 3)]);
+    }
+}
