@@ -1,1 +1,24 @@
-//! Placeholder.
+//! Waist 1: what was asked for, as plain data.
+//!
+//! A [`Plan`] is a graph of a closed set of [`Node`]s with DataFusion's expressions. SQL and topologies lower to it; it is
+//! rendered by EXPLAIN, cut into subqueries by [`parallel`], and run by a backend. Nothing above knows a thread, nothing
+//! below knows SQL.
+//!
+//! * [`node`]: the nodes
+//! * [`schema`]: what an edge carries
+//! * [`plan`]: the graph
+//! * [`settings`]: `SET 'key' = 'value'`
+//! * [`parallel`]: plan → subqueries
+//! * [`render`]: plan → text, JSON, DOT
+
+pub mod node;
+pub mod parallel;
+pub mod plan;
+pub mod render;
+pub mod schema;
+pub mod settings;
+
+pub use node::Node;
+pub use plan::{NodeId, Plan, PlanNode};
+pub use schema::StreamSchema;
+pub use settings::Settings;

@@ -1,0 +1,211 @@
+//! The nodes of a plan: a closed set, so that every compiler and backend says what it does with each.
+
+use std::sync::Arc;
+
+use arrow_schema::FieldRef;
+use datafusion_common::DFSchemaRef;
+use datafusion_expr::{Expr, expr::AggregateFunction};
+use thalweg_core::{Interval, connector::TableDefinition};
+
+/// One step of a plan. The columns that an expression may name are those of the node's (first) input.
+#[derive(Clone, Debug)]
+pub enum Node {
+    /// Reads a table.
+    Source(Source),
+    /// Gives rows written in the query.
+    Values(Values),
+    /// Keeps the rows for which a predicate is true.
+    Filter(Filter),
+    /// Computes one output column per expression.
+    Map(Map),
+    /// Puts each row into its windows, one output row per window, and appends the window's bounds.
+    Window(Windows),
+    /// Computes aggregates per window and key.
+    Aggregate(Aggregate),
+    /// Gives the rows of all inputs, which have the same columns.
+    Union,
+    /// Sorts all rows of a bounded input, and keeps the first `fetch`.
+    Sort(Sort),
+    /// Drops `skip` rows and passes `fetch`; then nothing more is wanted.
+    Limit(Limit),
+    /// Takes the rows of the query.
+    Sink(Sink),
+}
+
+/// Reads a table: decodes its physical columns, computes the others, and follows event time in each partition.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The table, with the columns that are physically there.
+    pub table: TableDefinition,
+    /// The physical columns, for the expressions below.
+    pub physical: DFSchemaRef,
+    /// One expression per column of the node's output; `None` where the table is just its physical columns.
+    pub computed: Option<Vec<Expr>>,
+    /// `WATERMARK FOR …`; without it the stream has no event time.
+    pub watermark: Option<WatermarkStrategy>,
+    /// How many partitions the source has.
+    pub partitions: usize,
+}
+
+/// How the watermark of a source partition follows from its rows: the highest event time so far, minus a delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatermarkStrategy {
+    /// The output column that carries event time.
+    pub column: usize,
+    /// How far rows may be out of order.
+    pub delay: Interval,
+}
+
+/// Rows written in the query, expressions without columns.
+#[derive(Clone, Debug)]
+pub struct Values {
+    /// The rows, each with one expression per output column.
+    pub rows: Vec<Vec<Expr>>,
+}
+
+/// Keeps the rows for which the predicate is true.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// A boolean expression.
+    pub predicate: Expr,
+}
+
+/// Computes one output column per expression.
+#[derive(Clone, Debug)]
+pub struct Map {
+    /// One expression per output column.
+    pub expressions: Vec<Expr>,
+}
+
+/// Windows over event time; they start at every `offset + k * slide` and last for `size`.
+///
+/// [`Node::Window`] appends the columns `window_start`, `window_end` and `window_time` to its input's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// The input column that carries event time.
+    pub time: usize,
+    /// How long a window lasts.
+    pub size: Interval,
+    /// How far apart two windows start; equal to `size` for tumbling windows.
+    pub slide: Interval,
+    /// How windows are shifted against what they are aligned to.
+    pub offset: Interval,
+    /// What windows are aligned to.
+    pub anchor: Anchor,
+    /// The zone whose local time the windows follow; `None` is UTC.
+    pub zone: Option<Arc<str>>,
+}
+
+/// What windows are aligned to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Anchor {
+    /// 1970-01-01T00:00:00.
+    Epoch,
+    /// The smallest event time of the input (StreamCloud).
+    FirstRow,
+}
+
+/// Computes aggregates per window and key.
+///
+/// Shape: `window_start, window_end, window_time` (not with [`Windowing::Whole`]), the keys, the aggregates.
+#[derive(Clone, Debug)]
+pub struct Aggregate {
+    /// Which rows belong together in time.
+    pub windowing: Windowing,
+    /// The grouping keys.
+    pub keys: Vec<Expr>,
+    /// The aggregates.
+    pub aggregates: Vec<AggregateCall>,
+}
+
+/// Which rows an aggregate puts together in time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Windowing {
+    /// All rows of a bounded input.
+    Whole,
+    /// Rows in the same window over event time.
+    Assigned(Windows),
+    /// Rows with the same window in these input columns, which a window node gave them further up.
+    Columns {
+        /// The column of the window's start.
+        start: usize,
+        /// The column of the window's end.
+        end: usize,
+    },
+}
+
+/// One aggregate function with its arguments.
+#[derive(Clone, Debug)]
+pub struct AggregateCall {
+    /// Function, arguments, DISTINCT, FILTER and ORDER BY.
+    pub function: AggregateFunction,
+    /// The output column.
+    pub output: FieldRef,
+}
+
+/// Sorts all rows of a bounded input.
+#[derive(Clone, Debug)]
+pub struct Sort {
+    /// What to sort by, most significant first.
+    pub keys: Vec<SortKey>,
+    /// How many rows are wanted; `None` is all.
+    pub fetch: Option<usize>,
+}
+
+/// One key of a sort order.
+#[derive(Clone, Debug)]
+pub struct SortKey {
+    /// The value to sort by.
+    pub expression: Expr,
+    /// Largest first.
+    pub descending: bool,
+    /// Nulls before everything else.
+    pub nulls_first: bool,
+}
+
+/// Passes some rows only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// How many rows to drop first.
+    pub skip: usize,
+    /// How many rows to pass then; `None` is all.
+    pub fetch: Option<usize>,
+}
+
+/// Where the rows of a query go.
+#[derive(Clone, Debug)]
+pub enum Sink {
+    /// To the holder of the query's handle.
+    Result,
+    /// Into a table.
+    Table(TableDefinition),
+}
+
+impl Node {
+    /// What the node is called in explanations, metrics and errors.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Source(_) => "Source",
+            Self::Values(_) => "Values",
+            Self::Filter(_) => "Filter",
+            Self::Map(_) => "Map",
+            Self::Window(_) => "Window",
+            Self::Aggregate(_) => "Aggregate",
+            Self::Union => "Union",
+            Self::Sort(_) => "Sort",
+            Self::Limit(_) => "Limit",
+            Self::Sink(_) => "Sink",
+        }
+    }
+
+    /// Whether each row is treated by itself, so that any number of instances may share the rows.
+    pub fn is_stateless(&self) -> bool {
+        match self {
+            Self::Filter(_) | Self::Map(_) => true,
+            // Aligned windows of a row follow from the row alone.
+            Self::Window(windows) => windows.anchor == Anchor::Epoch,
+            Self::Source(_) | Self::Values(_) | Self::Aggregate(_) | Self::Union => false,
+            Self::Sort(_) | Self::Limit(_) | Self::Sink(_) => false,
+        }
+    }
+}

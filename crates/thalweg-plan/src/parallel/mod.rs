@@ -1,0 +1,79 @@
+//! Cuts a plan into subqueries: what is placed together, and how rows get from one to the next.
+//!
+//! Source: Gulisano et al., "StreamCloud: A Large Scale Data Streaming System", §III-B, the subquery-cluster strategy: a
+//! subquery is one stateful node and the stateless ones that follow it.
+
+use crate::{Node, NodeId, Plan};
+
+/// The number of a subquery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SubqueryId(pub usize);
+
+/// A plan cut into subqueries, each behind its inputs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParallelPlan {
+    /// The subqueries.
+    pub subqueries: Vec<Subquery>,
+}
+
+/// Nodes that run together, in any number of equal instances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subquery {
+    /// A chain: each node takes the rows of the one before. The first takes the exchanges.
+    pub nodes: Vec<NodeId>,
+    /// How many instances share the rows.
+    pub instances: usize,
+    /// Where rows come from, by port of the first node.
+    pub inputs: Vec<Exchange>,
+}
+
+/// How rows get from all instances of one subquery to all instances of the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The subquery that sends.
+    pub from: SubqueryId,
+    /// Who receives which rows.
+    pub route: Route,
+}
+
+/// Which instance receives a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// The only one there is; what senders send is taken as it arrives.
+    Gather,
+}
+
+/// Cuts a plan into subqueries. The same plan and settings give the same cut.
+pub fn parallelize(plan: &Plan) -> ParallelPlan {
+    let mut subqueries: Vec<Subquery> = Vec::new();
+    let mut home: Vec<SubqueryId> = Vec::new();
+    for (id, planned) in plan.nodes() {
+        let before = planned.inputs.iter().map(|input| home[input.0]).collect::<Vec<_>>();
+        let joined = before.first().copied().filter(|b| before.len() == 1 && joins(plan, id, &subqueries[b.0]));
+        let place = joined.unwrap_or_else(|| {
+            let inputs = before.iter().map(|from| Exchange { from: *from, route: Route::Gather }).collect();
+            subqueries.push(Subquery { nodes: Vec::new(), instances: instances(plan, &planned.node), inputs });
+            SubqueryId(subqueries.len() - 1)
+        });
+        subqueries[place.0].nodes.push(id);
+        home.push(place);
+    }
+    ParallelPlan { subqueries }
+}
+
+/// Whether a node runs with its only input: it has no state, or there is just one instance and nobody else to serve.
+fn joins(plan: &Plan, id: NodeId, subquery: &Subquery) -> bool {
+    let planned = plan.node(id);
+    let is_last = subquery.nodes.last() == planned.inputs.first();
+    let is_shared = plan.consumers(planned.inputs[0]).count() > 1;
+    let follows =
+        planned.node.is_stateless() || (subquery.instances == 1 && !matches!(planned.node, Node::Aggregate(_)));
+    is_last && !is_shared && follows
+}
+
+fn instances(plan: &Plan, node: &Node) -> usize {
+    match node {
+        Node::Source(source) => plan.settings.parallelism.min(source.partitions).max(1),
+        _ => 1,
+    }
+}

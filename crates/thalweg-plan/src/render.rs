@@ -1,0 +1,192 @@
+//! Plans for people and programs: text, JSON and DOT.
+
+use std::fmt::Write;
+
+use datafusion_expr::Expr;
+use serde_json::{Value, json};
+
+use crate::{
+    NodeId, Plan,
+    node::{Aggregate, Anchor, Limit, Node, Sink, Sort, Source, Windowing, Windows},
+    parallel::{ParallelPlan, parallelize},
+};
+
+/// The plan as a tree of lines, the sink first, each node with what it does and where it runs.
+///
+/// ```text
+/// Sink result
+/// └─ Map origin, flights                              subquery 1 × 1
+///    └─ Aggregate tumble 1 h by origin: count(*)
+///       └─ Source departures ...                      subquery 0 × 1
+/// ```
+pub fn text(plan: &Plan) -> String {
+    let cut = parallelize(plan);
+    let mut out = String::new();
+    if let Some((last, _)) = plan.nodes().last() {
+        lines(plan, &cut, last, "", "", &mut out);
+    }
+    out
+}
+
+fn lines(plan: &Plan, cut: &ParallelPlan, id: NodeId, lead: &str, below: &str, out: &mut String) {
+    let planned = plan.node(id);
+    let (number, subquery) = place(cut, id);
+    writeln!(out, "{lead}{}  [subquery {number} × {subquery}]", describe(plan, id)).expect("a string takes all");
+    for (i, input) in planned.inputs.iter().enumerate() {
+        let is_last = i + 1 == planned.inputs.len();
+        let (branch, rest) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        lines(plan, cut, *input, &format!("{below}{branch}"), &format!("{below}{rest}"), out);
+    }
+}
+
+/// The plan as JSON: an object with `settings`, `nodes` and `subqueries`.
+pub fn json(plan: &Plan) -> Value {
+    let cut = parallelize(plan);
+    let nodes = plan.nodes().map(|(id, planned)| {
+        let field = |f: &arrow_schema::FieldRef| json!({"name": f.name(), "type": f.data_type().to_string(), "nullable": f.is_nullable()});
+        json!({
+            "id": id.0,
+            "node": planned.node.name(),
+            "detail": detail(plan, id),
+            "inputs": planned.inputs.iter().map(|input| input.0).collect::<Vec<_>>(),
+            "columns": planned.schema.columns.fields().iter().map(field).collect::<Vec<_>>(),
+            "time": planned.schema.time.map(|column| planned.schema.columns.field(column).name()),
+            "bounded": planned.schema.is_bounded,
+            "subquery": place(&cut, id).0,
+        })
+    });
+    let subqueries = cut.subqueries.iter().enumerate().map(|(number, subquery)| {
+        json!({
+            "id": number,
+            "instances": subquery.instances,
+            "nodes": subquery.nodes.iter().map(|id| id.0).collect::<Vec<_>>(),
+            "inputs": subquery.inputs.iter().map(|input| json!({"from": input.from.0, "route": format!("{:?}", input.route).to_lowercase()})).collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "settings": plan.settings.entries().into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+        "nodes": nodes.collect::<Vec<_>>(),
+        "subqueries": subqueries.collect::<Vec<_>>(),
+    })
+}
+
+/// The plan as a graph in Graphviz's language, one box per subquery.
+pub fn dot(plan: &Plan) -> String {
+    let mut out = String::from("digraph plan {\n  rankdir=BT;\n  node [shape=box, fontname=\"sans-serif\"];\n");
+    for (number, subquery) in parallelize(plan).subqueries.iter().enumerate() {
+        writeln!(out, "  subgraph cluster_{number} {{\n    label=\"subquery {number} × {}\";", subquery.instances)
+            .expect("a string takes all");
+        for id in &subquery.nodes {
+            writeln!(out, "    n{} [label={:?}];", id.0, describe(plan, *id)).expect("a string takes all");
+        }
+        out.push_str("  }\n");
+    }
+    for (id, planned) in plan.nodes() {
+        for input in &planned.inputs {
+            writeln!(out, "  n{} -> n{};", input.0, id.0).expect("a string takes all");
+        }
+    }
+    out + "}\n"
+}
+
+/// A node's kind and what it does, in one line.
+pub fn describe(plan: &Plan, id: NodeId) -> String {
+    format!("{} {}", plan.node(id).node.name(), detail(plan, id)).trim_end().to_string()
+}
+
+fn place(cut: &ParallelPlan, id: NodeId) -> (usize, usize) {
+    let number = cut.subqueries.iter().position(|s| s.nodes.contains(&id)).expect("each node has a subquery");
+    (number, cut.subqueries[number].instances)
+}
+
+fn detail(plan: &Plan, id: NodeId) -> String {
+    let planned = plan.node(id);
+    match &planned.node {
+        Node::Source(source) => source_detail(plan, id, source),
+        Node::Values(values) => format!("{} rows", values.rows.len()),
+        Node::Filter(filter) => filter.predicate.human_display().to_string(),
+        Node::Map(map) => map_detail(plan, id, &map.expressions),
+        Node::Window(windows) => windows_detail(plan, planned.inputs[0], windows),
+        Node::Aggregate(aggregate) => aggregate_detail(plan, planned.inputs[0], aggregate),
+        Node::Union => String::new(),
+        Node::Sort(sort) => sort_detail(sort),
+        Node::Limit(Limit { skip, fetch }) => {
+            let fetch = fetch.map_or("all".to_string(), |rows| rows.to_string());
+            if *skip == 0 { fetch } else { format!("{fetch} after {skip}") }
+        }
+        Node::Sink(Sink::Result) => "result".to_string(),
+        Node::Sink(Sink::Table(table)) => format!("{} ({})", table.name, table.options.get("connector").unwrap_or("?")),
+    }
+}
+
+fn source_detail(plan: &Plan, id: NodeId, source: &Source) -> String {
+    let columns = &plan.node(id).schema.columns;
+    let connector = source.table.options.get("connector").unwrap_or("?");
+    let watermark = source.watermark.map(|w| format!(", watermark {} - {}", columns.field(w.column).name(), w.delay));
+    let plural = if source.partitions == 1 { "" } else { "s" };
+    format!(
+        "{} ({connector}, {} partition{plural}){}",
+        source.table.name,
+        source.partitions,
+        watermark.unwrap_or_default()
+    )
+}
+
+fn map_detail(plan: &Plan, id: NodeId, expressions: &[Expr]) -> String {
+    let columns = &plan.node(id).schema.columns;
+    let named = expressions.iter().zip(columns.fields()).map(|(expression, field)| {
+        let text = expression.human_display().to_string();
+        let bare = text.rsplit('.').next().unwrap_or(&text);
+        if matches!(expression, Expr::Column(_)) && bare == field.name() {
+            field.name().clone()
+        } else if text.ends_with(&format!(" AS {}", field.name())) {
+            text
+        } else {
+            format!("{text} AS {}", field.name())
+        }
+    });
+    named.collect::<Vec<_>>().join(", ")
+}
+
+fn windows_detail(plan: &Plan, input: NodeId, windows: &Windows) -> String {
+    let time = plan.node(input).schema.columns.field(windows.time).name();
+    let shape = match windows.size == windows.slide {
+        true => format!("tumble {}", windows.size),
+        false => format!("hop {} every {}", windows.size, windows.slide),
+    };
+    let offset = if windows.offset.0 == 0 { String::new() } else { format!(" offset {}", windows.offset) };
+    let anchor = if windows.anchor == Anchor::FirstRow { " from the first row" } else { "" };
+    let zone = windows.zone.as_ref().map(|zone| format!(" in {zone}")).unwrap_or_default();
+    format!("{shape}{offset}{anchor} on {time}{zone}")
+}
+
+fn aggregate_detail(plan: &Plan, input: NodeId, aggregate: &Aggregate) -> String {
+    let columns = &plan.node(input).schema.columns;
+    let windows = match &aggregate.windowing {
+        Windowing::Whole => String::new(),
+        Windowing::Assigned(windows) => windows_detail(plan, input, windows),
+        Windowing::Columns { start, end } => {
+            format!("in the windows of {}, {}", columns.field(*start).name(), columns.field(*end).name())
+        }
+    };
+    let keys = list(aggregate.keys.iter().map(|key| key.human_display().to_string()));
+    let calls = list(aggregate.aggregates.iter().map(|call| call.output.name().clone()));
+    let mut parts = Vec::new();
+    parts.extend((!windows.is_empty()).then_some(windows));
+    parts.extend((!keys.is_empty()).then(|| format!("by {keys}")));
+    parts.extend((!calls.is_empty()).then(|| format!("compute {calls}")));
+    parts.join(" ")
+}
+
+fn sort_detail(sort: &Sort) -> String {
+    let keys = list(sort.keys.iter().map(|key| {
+        let order = if key.descending { "desc" } else { "asc" };
+        let nulls = if key.nulls_first { "first" } else { "last" };
+        format!("{} {order} nulls {nulls}", key.expression.human_display())
+    }));
+    keys + &sort.fetch.map(|rows| format!(" keep {rows}")).unwrap_or_default()
+}
+
+fn list(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(", ")
+}

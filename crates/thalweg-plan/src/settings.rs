@@ -1,0 +1,187 @@
+//! What `SET 'key' = 'value'` sets: how a query is to be run.
+
+use thalweg_core::{Error, Interval, Result, connector::Options};
+
+/// The settings of a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How many instances a subquery may have, and how many workers run them.
+    pub parallelism: usize,
+    /// The most rows in a batch.
+    pub batch_rows: usize,
+    /// How long a source waits for a batch to fill.
+    pub batch_linger: Interval,
+    /// After how long without rows a source partition is not waited for; `None` waits for ever, which keeps results exact.
+    pub watermark_idle: Option<Interval>,
+    /// How long after a window's end its rows are still taken.
+    pub late_allowed: Interval,
+    /// How many bytes the state of a query may take.
+    pub memory_limit: Option<usize>,
+    /// The session's time zone.
+    pub time_zone: String,
+    /// How float sums are computed.
+    pub float_sum: FloatSum,
+    /// What windows are aligned to.
+    pub window_anchor: crate::node::Anchor,
+}
+
+/// How float sums are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FloatSum {
+    /// Rounded once; the same bits in any order.
+    Exact,
+    /// Plain doubles; the last bits depend on the order of rows.
+    Fast,
+}
+
+/// A setting: its key, what it may be, and what it does.
+pub const KEYS: [(&str, &str, &str); 9] = [
+    (
+        "parallelism",
+        "a whole number from 1 to 1024",
+        "instances per subquery and workers; the machine's cores by default",
+    ),
+    ("batch.rows", "a whole number from 1 to 1048576", "the most rows in a batch"),
+    ("batch.linger", "a duration such as '5 ms'", "how long a source waits for a batch to fill"),
+    ("watermark.idle", "a duration such as '10 s', or 'off'", "when a silent source partition is no longer waited for"),
+    ("late.allowed", "a duration such as '1 min'", "how long after a window's end its rows are still taken"),
+    ("memory.limit", "a size such as '512 MB', or 'off'", "how much memory the state of a query may take"),
+    ("time.zone", "a zone such as 'UTC' or 'Europe/Berlin'", "the zone of TIMESTAMP_LTZ and of local dates"),
+    ("float.sum", "'exact' or 'fast'", "whether float sums are the same in any order of rows"),
+    ("window.anchor", "'epoch' or 'first-row'", "what windows are aligned to"),
+];
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            parallelism: std::thread::available_parallelism().map_or(1, |n| n.get()),
+            batch_rows: 8192,
+            batch_linger: Interval::millis(5),
+            watermark_idle: None,
+            late_allowed: Interval::ZERO,
+            memory_limit: None,
+            time_zone: "UTC".to_string(),
+            float_sum: FloatSum::Exact,
+            window_anchor: crate::node::Anchor::Epoch,
+        }
+    }
+}
+
+impl Settings {
+    /// Sets one setting from text. That a time zone exists is checked by who knows zones.
+    ///
+    /// ```
+    /// let mut settings = thalweg_plan::Settings::default();
+    /// settings.set("memory.limit", "512 MB").unwrap();
+    /// assert_eq!(settings.memory_limit, Some(512_000_000));
+    /// ```
+    ///
+    /// Errors: `Error::Query` that names the key and what it may be.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let Some((_, expected, _)) = KEYS.iter().find(|(name, ..)| *name == key) else {
+            let known = KEYS.map(|(name, ..)| format!("'{name}'")).join(", ");
+            return Err(Error::query(format!("unknown setting '{key}'")).with_hint(format!("the settings are {known}")));
+        };
+        self.try_set(key, value.trim())
+            .ok_or_else(|| Error::query(format!("setting '{key}' is '{value}', expected {expected}")))
+    }
+
+    /// Every key with its present value, as `SET` shows them.
+    pub fn entries(&self) -> Vec<(&'static str, String)> {
+        let or_off = |value: Option<String>| value.unwrap_or_else(|| "off".to_string());
+        KEYS.map(|(key, ..)| {
+            let value = match key {
+                "parallelism" => self.parallelism.to_string(),
+                "batch.rows" => self.batch_rows.to_string(),
+                "batch.linger" => self.batch_linger.to_string(),
+                "watermark.idle" => or_off(self.watermark_idle.map(|i| i.to_string())),
+                "late.allowed" => self.late_allowed.to_string(),
+                "memory.limit" => or_off(self.memory_limit.map(|bytes| format!("{bytes} B"))),
+                "time.zone" => self.time_zone.clone(),
+                "float.sum" => match self.float_sum {
+                    FloatSum::Exact => "exact",
+                    FloatSum::Fast => "fast",
+                }
+                .to_string(),
+                _ => match self.window_anchor {
+                    crate::node::Anchor::Epoch => "epoch",
+                    _ => "first-row",
+                }
+                .to_string(),
+            };
+            (key, value)
+        })
+        .to_vec()
+    }
+
+    fn try_set(&mut self, key: &str, value: &str) -> Option<()> {
+        let interval = || Options::new([(String::new(), value.to_string())]).interval("").ok().flatten();
+        let within = |most: usize| value.parse::<usize>().ok().filter(|n| (1..=most).contains(n));
+        match key {
+            "parallelism" => self.parallelism = within(1024)?,
+            "batch.rows" => self.batch_rows = within(1 << 20)?,
+            "batch.linger" => self.batch_linger = interval()?,
+            "watermark.idle" => self.watermark_idle = if value == "off" { None } else { Some(interval()?) },
+            "late.allowed" => self.late_allowed = interval()?,
+            "memory.limit" => self.memory_limit = if value == "off" { None } else { Some(parse_bytes(value)?) },
+            "time.zone" => self.time_zone = value.to_string(),
+            "float.sum" => {
+                self.float_sum = match value {
+                    "exact" => FloatSum::Exact,
+                    "fast" => FloatSum::Fast,
+                    _ => return None,
+                }
+            }
+            _ => {
+                self.window_anchor = match value {
+                    "epoch" => crate::node::Anchor::Epoch,
+                    "first-row" => crate::node::Anchor::FirstRow,
+                    _ => return None,
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+/// Reads a size: a whole number and a unit, `512 MB`, `2 GiB`, `4096`.
+fn parse_bytes(text: &str) -> Option<usize> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<usize>().ok()?.checked_mul(unit).filter(|bytes| *bytes > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_setting_takes_what_it_says_and_shows_what_it_has() {
+        let mut settings = Settings::default();
+        let values = ["3", "7", "20 ms", "10 s", "1 min", "2 GiB", "Europe/Berlin", "fast", "first-row"];
+        for ((key, ..), value) in KEYS.iter().zip(values) {
+            settings.set(key, value).unwrap();
+        }
+        let shown: Vec<_> = settings.entries().into_iter().map(|(_, value)| value).collect();
+        assert_eq!(shown, ["3", "7", "20 ms", "10 s", "1 min", "2147483648 B", "Europe/Berlin", "fast", "first-row"]);
+    }
+
+    #[test]
+    fn wrong_values_say_what_is_expected() {
+        let mut settings = Settings::default();
+        let error = settings.set("parallelism", "0").unwrap_err();
+        assert_eq!(error.to_string(), "setting 'parallelism' is '0', expected a whole number from 1 to 1024");
+        assert_eq!(settings.set("paralelism", "1").unwrap_err().to_string(), "unknown setting 'paralelism'");
+        assert!(settings.set("memory.limit", "1 parsec").is_err());
+    }
+}
