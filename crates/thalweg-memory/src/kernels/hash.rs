@@ -1,0 +1,160 @@
+//! A hash of key columns that is the same on every machine and in every version, because state is divided by it.
+
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, cast::AsArray, downcast_primitive_array, types::*,
+};
+use arrow_buffer::ArrowNativeType;
+use arrow_schema::DataType;
+use thalweg_core::{Error, Result};
+
+/// What a key without columns hashes to, and what every hash starts from.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+const NULL: u64 = 0xd6e8_feb8_6659_fd93;
+const FACTOR: u64 = 0xa076_1d64_78bd_642f;
+
+/// The hash of each row over all key columns. Equal keys hash alike, and so do numbers of different widths, −0.0 and 0.0,
+/// and all NaNs.
+///
+/// Errors: `Error::Query` for a type that cannot be a key.
+pub fn hash_columns(columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>> {
+    let mut hashes = vec![SEED; rows];
+    for column in columns {
+        hash_column(column, &mut hashes)?;
+    }
+    Ok(hashes)
+}
+
+fn hash_column(column: &ArrayRef, hashes: &mut [u64]) -> Result<()> {
+    let array = column.as_ref();
+    match array.data_type() {
+        DataType::Null => hashes.iter_mut().for_each(|hash| *hash = mix(*hash, NULL)),
+        DataType::Boolean => each(array, hashes, |row| u64::from(array.as_boolean().value(row))),
+        DataType::Utf8 => each(array, hashes, |row| bytes(array.as_string::<i32>().value(row).as_bytes())),
+        DataType::LargeUtf8 => each(array, hashes, |row| bytes(array.as_string::<i64>().value(row).as_bytes())),
+        DataType::Utf8View => each(array, hashes, |row| bytes(array.as_string_view().value(row).as_bytes())),
+        DataType::Binary => each(array, hashes, |row| bytes(array.as_binary::<i32>().value(row))),
+        DataType::LargeBinary => each(array, hashes, |row| bytes(array.as_binary::<i64>().value(row))),
+        DataType::BinaryView => each(array, hashes, |row| bytes(array.as_binary_view().value(row))),
+        DataType::FixedSizeBinary(_) => each(array, hashes, |row| bytes(array.as_fixed_size_binary().value(row))),
+        DataType::Float16 => floats::<Float16Type>(array, hashes, |v| v.to_f64()),
+        DataType::Float32 => floats::<Float32Type>(array, hashes, f64::from),
+        DataType::Float64 => floats::<Float64Type>(array, hashes, |v| v),
+        DataType::Decimal128(..) => {
+            let values = array.as_primitive::<Decimal128Type>().values();
+            each(array, hashes, |row| words(&[values[row] as u64, (values[row] >> 64) as u64]));
+        }
+        DataType::Decimal256(..) => {
+            let values = array.as_primitive::<Decimal256Type>().values();
+            each(array, hashes, |row| bytes(&values[row].to_le_bytes()));
+        }
+        DataType::UInt64 => {
+            let values = array.as_primitive::<UInt64Type>().values();
+            each(array, hashes, |row| values[row]);
+        }
+        kind @ DataType::Interval(_) => return Err(not_a_key(kind)),
+        _ => downcast_primitive_array!(
+            array => integers(array, hashes),
+            other => return Err(not_a_key(other)),
+        ),
+    }
+    Ok(())
+}
+
+fn not_a_key(kind: &DataType) -> Error {
+    Error::query(format!("a value of type {kind} cannot be a grouping key"))
+}
+
+fn each(array: &dyn Array, hashes: &mut [u64], value: impl Fn(usize) -> u64) {
+    match array.nulls() {
+        None => hashes.iter_mut().enumerate().for_each(|(row, hash)| *hash = mix(*hash, value(row))),
+        Some(nulls) => hashes.iter_mut().enumerate().for_each(|(row, hash)| {
+            *hash = mix(*hash, if nulls.is_valid(row) { value(row) } else { NULL });
+        }),
+    }
+}
+
+fn integers<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, hashes: &mut [u64]) {
+    let values = array.values();
+    each(array, hashes, |row| values[row].to_i64().map_or(0, |value| value as u64));
+}
+
+fn floats<T: ArrowPrimitiveType>(array: &dyn Array, hashes: &mut [u64], widen: impl Fn(T::Native) -> f64) {
+    let values = array.as_primitive::<T>().values();
+    each(array, hashes, |row| match widen(values[row]) {
+        0.0 => 0,
+        value if value.is_nan() => f64::NAN.to_bits(),
+        value => value.to_bits(),
+    });
+}
+
+fn bytes(value: &[u8]) -> u64 {
+    let (words, rest) = value.as_chunks::<8>();
+    let mut tail = [0; 8];
+    tail[..rest.len()].copy_from_slice(rest);
+    let hash = words.iter().fold(value.len() as u64, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+    mix(hash, u64::from_le_bytes(tail))
+}
+
+fn words(value: &[u64]) -> u64 {
+    value.iter().fold(0, |hash, word| mix(hash, *word))
+}
+
+/// Folds the product of two words: every bit of the result depends on every bit of both.
+fn mix(hash: u64, value: u64) -> u64 {
+    let product = u128::from(hash ^ value ^ SEED) * u128::from(FACTOR);
+    let folded = (product as u64) ^ ((product >> 64) as u64);
+    folded.rotate_left(29).wrapping_add(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{Float64Array, Int16Array, Int64Array, StringArray, StringViewArray};
+
+    use super::*;
+
+    fn hashes(columns: Vec<ArrayRef>) -> Vec<u64> {
+        let rows = columns[0].len();
+        hash_columns(&columns, rows).unwrap()
+    }
+
+    #[test]
+    fn equal_values_hash_alike_whatever_their_width() {
+        let narrow = hashes(vec![Arc::new(Int16Array::from(vec![Some(-3), None, Some(7)]))]);
+        assert_eq!(narrow, hashes(vec![Arc::new(Int64Array::from(vec![Some(-3), None, Some(7)]))]));
+        let text = ["", "a", "eight by", "more than eight bytes"];
+        let plain = hashes(vec![Arc::new(StringArray::from(text.to_vec()))]);
+        assert_eq!(plain, hashes(vec![Arc::new(StringViewArray::from(text.to_vec()))]));
+    }
+
+    #[test]
+    fn zeros_and_nans_are_one_key_each() {
+        let odd_nan = f64::from_bits(f64::NAN.to_bits() | 5);
+        let found = hashes(vec![Arc::new(Float64Array::from(vec![0.0, -0.0, f64::NAN, -odd_nan, 1.0]))]);
+        assert_eq!(found[0], found[1]);
+        assert_eq!(found[2], found[3]);
+        assert_ne!(found[0], found[4]);
+    }
+
+    #[test]
+    fn hashes_are_the_same_for_ever() {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(vec![Some(1), None])),
+            Arc::new(StringArray::from(vec![Some("JFK"), Some("a longer key")])),
+        ];
+        assert_eq!(hashes(columns), GOLDEN, "changing the hash loses the state of every running query");
+    }
+
+    const GOLDEN: [u64; 2] = [11_065_551_339_856_208_562, 16_258_403_736_454_802_416];
+
+    #[test]
+    fn hashes_spread_over_key_groups_and_columns_do_not_cancel() {
+        let same: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10_000));
+        let found = hashes(vec![Arc::clone(&same), same]);
+        let groups = thalweg_core::KeyGroups::default();
+        let mut counts = vec![0; groups.count()];
+        found.iter().for_each(|hash| counts[groups.of(*hash).0 as usize] += 1);
+        assert!(counts.iter().all(|count| (30..140).contains(count)), "{counts:?}");
+    }
+}

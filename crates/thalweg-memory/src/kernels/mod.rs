@@ -1,0 +1,3 @@
+//! Safe functions over slices: hashing, exact sums. The portable version of each is its specification.
+
+pub mod hash;
