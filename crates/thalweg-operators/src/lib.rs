@@ -1,1 +1,27 @@
-//! Placeholder.
+//! Waist 2: what the nodes of a plan do with rows and time.
+//!
+//! One file or folder per operator, each a synchronous state machine: no I/O, no clock, no threads. Expressions and
+//! aggregates come in as `thalweg-core`'s traits, already compiled.
+//!
+//! * [`filter`], [`map`], [`union`], [`limit`]: rows pass
+//! * [`window`]: rows are put into windows
+//! * [`sort`]: rows wait for the end
+//! * [`aggregate`]: rows become groups
+
+pub mod aggregate;
+pub mod filter;
+pub mod limit;
+pub mod map;
+pub mod sort;
+pub mod union;
+pub mod window;
+
+mod rows;
+
+pub use aggregate::Aggregate;
+pub use filter::Filter;
+pub use limit::Limit;
+pub use map::Map;
+pub use sort::Sort;
+pub use union::Union;
+pub use window::Window;

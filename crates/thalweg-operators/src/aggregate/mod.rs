@@ -1,0 +1,311 @@
+//! Computes aggregates per window and key.
+//!
+//! * [`Aggregate`]: the operator
+//! * [`windowing`]: which pane a row goes into, and which panes make a window
+//! * [`pane`]: groups with their running values
+//! * [`groups`]: distinct keys, numbered
+//! * [`functions`]: aggregate functions of our own
+
+pub mod functions;
+pub mod groups;
+pub mod pane;
+pub mod windowing;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array, cast::AsArray};
+use arrow_schema::{DataType, SchemaRef};
+use arrow_select::take::take;
+use thalweg_core::{
+    Batch, Error, Frontier, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, State, Timestamp, Window,
+    aggregate::Aggregate as Function,
+    expression::Expression,
+    state::{Reader, Writer},
+};
+
+use groups::{KeyEncoder, Keys};
+use pane::{Arrivals, Pane};
+use windowing::{PaneId, Windowing};
+
+/// One aggregate of an [`Aggregate`] operator.
+pub struct Call {
+    /// The function.
+    pub function: Arc<dyn Function>,
+    /// Its arguments, over the input.
+    pub arguments: Vec<Arc<dyn Expression>>,
+    /// FILTER (WHERE …), over the input.
+    pub filter: Option<Arc<dyn Expression>>,
+}
+
+/// Computes aggregates per window and key, and emits a window's groups once, when no row for it may come any more.
+///
+/// A row is aggregated once, into the *pane* of rows that share all their windows (paired windows); a window is the merge of
+/// its panes. A row that is late for some of its windows goes into a pane of its own that only the other windows see.
+///
+/// Shape:  row → `window_start, window_end, window_time` (if there are windows), the keys, the aggregates, one row per group
+///         and window, ordered by window end, start, and keys ascending with nulls first.
+/// State:  the groups of open windows; O(distinct keys × open panes).
+/// Errors: what an expression or an aggregate gives for a row it cannot be computed for.
+/// Source: Krishnamurthy, Wu, Franklin, "On-the-fly sharing for streamed aggregation".
+pub struct Aggregate {
+    windowing: Windowing,
+    keys: Vec<Arc<dyn Expression>>,
+    calls: Vec<Call>,
+    functions: Vec<Arc<dyn Function>>,
+    encoder: KeyEncoder,
+    key_groups: KeyGroups,
+    output: SchemaRef,
+    batch_rows: usize,
+    panes: BTreeMap<PaneId, Pane>,
+    /// The windows that still have to be emitted: each has at least one pane.
+    open: BTreeSet<(Timestamp, Timestamp)>,
+    reached: Timestamp,
+    closed: Option<RecordBatch>,
+}
+
+const VERSION: u16 = 1;
+
+/// How an [`Aggregate`] is made.
+pub struct Parts {
+    /// Which rows belong together in time.
+    pub windowing: Windowing,
+    /// The grouping keys.
+    pub keys: Vec<Arc<dyn Expression>>,
+    /// Their types.
+    pub key_types: Vec<DataType>,
+    /// The aggregates.
+    pub calls: Vec<Call>,
+    /// The output columns.
+    pub output: SchemaRef,
+    /// How many rows an emitted batch has at most.
+    pub batch_rows: usize,
+    /// Into how many groups keys are divided.
+    pub key_groups: KeyGroups,
+}
+
+impl Aggregate {
+    /// An aggregate without rows.
+    ///
+    /// Errors: `Error::Query` if a key's type cannot be compared.
+    pub fn new(parts: Parts) -> Result<Self> {
+        let Parts { windowing, keys, key_types, calls, output, batch_rows, key_groups } = parts;
+        Ok(Self {
+            encoder: KeyEncoder::new(&key_types)?,
+            functions: calls.iter().map(|call| Arc::clone(&call.function)).collect(),
+            windowing,
+            keys,
+            calls,
+            key_groups,
+            output,
+            batch_rows,
+            panes: BTreeMap::new(),
+            open: BTreeSet::new(),
+            reached: Timestamp::MIN,
+            closed: None,
+        })
+    }
+
+    /// Puts selected rows of a batch into one pane: all of them (`None`), or some.
+    fn add(&mut self, id: PaneId, rows: Option<UInt32Array>, values: &Values) -> Result<()> {
+        let taken;
+        let (arguments, filters) = match &rows {
+            None => (&values.arguments, &values.filters),
+            Some(rows) => {
+                taken = values.take(rows)?;
+                (&taken.0, &taken.1)
+            }
+        };
+        let arrivals = Arrivals { keys: &values.keys, rows: rows.as_ref(), arguments, filters };
+        self.pane(id)?.add(&values.functions, &arrivals)
+    }
+
+    /// The pane, new if need be; the windows that contain it are then open.
+    fn pane(&mut self, id: PaneId) -> Result<&mut Pane> {
+        if !self.panes.contains_key(&id) {
+            self.panes.insert(id, Pane::new(&self.functions)?);
+            self.open.extend(self.windowing.windows(id).map(|window| (window.end, window.start)));
+        }
+        self.panes.get_mut(&id).ok_or_else(|| Error::bug("a pane was just inserted"))
+    }
+
+    fn values(&self, batch: &Batch) -> Result<Values> {
+        let selected = batch.selection().map(|selection| selection.to_indices());
+        let evaluate = |expression: &Arc<dyn Expression>| -> Result<ArrayRef> {
+            let all = expression.evaluate(batch)?;
+            Ok(match &selected {
+                None => all,
+                Some(rows) => take(&all, rows, None)?,
+            })
+        };
+        let keys = self.keys.iter().map(evaluate).collect::<Result<Vec<_>>>()?;
+        let mut arguments = Vec::new();
+        let mut filters = Vec::new();
+        for call in &self.calls {
+            arguments.push(call.arguments.iter().map(evaluate).collect::<Result<Vec<_>>>()?);
+            let filter = call.filter.as_ref().map(evaluate).transpose()?;
+            filters.push(filter.map(|mask| mask.as_boolean().clone()));
+        }
+        let keys = self.encoder.encode(&keys, batch.len())?;
+        Ok(Values { keys, arguments, filters, functions: self.functions.clone() })
+    }
+
+    /// Computes the groups of one window, and drops the panes that no later window contains.
+    fn close(&mut self, window: Window) -> Result<()> {
+        let members: Vec<PaneId> = self.windowing.panes(window, &self.panes).collect();
+        let is_last = |id: &PaneId| self.windowing.last_end(*id) <= window.end;
+        let columns = match &members[..] {
+            [only] if is_last(only) => {
+                let mut pane = self.panes.remove(only).ok_or_else(|| Error::bug("a member was just listed"))?;
+                pane.take_result(&self.functions, &self.encoder)?
+            }
+            _ => {
+                let mut merged = Pane::new(&self.functions)?;
+                for id in &members {
+                    let pane = self.panes.get_mut(id).ok_or_else(|| Error::bug("a member was just listed"))?;
+                    merged.merge(&self.functions, pane)?;
+                    if is_last(id) {
+                        self.panes.remove(id);
+                    }
+                }
+                merged.take_result(&self.functions, &self.encoder)?
+            }
+        };
+        self.closed = Some(self.with_bounds(window, columns)?);
+        Ok(())
+    }
+
+    fn with_bounds(&self, window: Window, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+        let rows = columns.first().map_or(0, |column| column.len());
+        if let Some(bounds) = self.windowing.bounds(window, rows, self.output.fields()) {
+            columns.splice(0..0, bounds);
+        }
+        Ok(RecordBatch::try_new(Arc::clone(&self.output), columns)?)
+    }
+
+    /// A whole input without keys has one group, even without rows.
+    fn ensure_only_group(&mut self) -> Result<()> {
+        if self.keys.is_empty() && matches!(self.windowing, Windowing::Whole) && self.open.is_empty() {
+            let keys = self.encoder.encode(&[], 1)?;
+            let functions = self.functions.clone();
+            self.pane(PaneId::WHOLE)?.add_empty_key(&functions, &keys)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the expressions give for the selected rows of a batch, packed together.
+struct Values {
+    keys: Keys,
+    arguments: Vec<Vec<ArrayRef>>,
+    filters: Vec<Option<BooleanArray>>,
+    functions: Vec<Arc<dyn Function>>,
+}
+
+impl Values {
+    fn take(&self, rows: &UInt32Array) -> Result<(Vec<Vec<ArrayRef>>, Vec<Option<BooleanArray>>)> {
+        let some = |column: &ArrayRef| Ok(take(column, rows, None)?);
+        let arguments =
+            self.arguments.iter().map(|columns| columns.iter().map(some).collect()).collect::<Result<_>>()?;
+        let mut filters = Vec::new();
+        for filter in &self.filters {
+            let mask = filter.as_ref().map(|mask| take(mask, rows, None)).transpose()?;
+            filters.push(mask.map(|mask| mask.as_boolean().clone()));
+        }
+        Ok((arguments, filters))
+    }
+}
+
+impl Operator for Aggregate {
+    fn on_batch(&mut self, _: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
+        let values = self.values(&batch)?;
+        let assigned = self.windowing.assign(&batch, self.reached)?;
+        out.count_late(assigned.late);
+        for (id, rows) in assigned.panes {
+            self.add(id, rows, &values)?;
+        }
+        Ok(Progress::Done)
+    }
+
+    fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
+        self.reached = frontier.combined();
+        out.hold(self.windowing.hold(self.reached));
+        if self.reached == Timestamp::MAX {
+            self.ensure_only_group()?;
+        }
+        self.resume(out)
+    }
+
+    fn resume(&mut self, out: &mut Output) -> Result<Progress> {
+        loop {
+            while let Some(closed) = self.closed.take_if(|closed| closed.num_rows() > 0) {
+                let rows = closed.num_rows().min(self.batch_rows);
+                if out.room() == 0 {
+                    self.closed = Some(closed);
+                    return Ok(Progress::More);
+                }
+                out.emit(Batch::new(closed.slice(0, rows)))?;
+                self.closed = Some(closed.slice(rows, closed.num_rows() - rows));
+            }
+            match self.open.first() {
+                Some(&(end, start)) if self.windowing.is_closed(end, self.reached) => {
+                    self.open.pop_first();
+                    self.close(Window { start, end })?;
+                }
+                _ => return Ok(Progress::Done),
+            }
+        }
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for Aggregate {
+    fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
+        let mut snapshot = Writer::new(VERSION);
+        snapshot.number(self.reached.0);
+        for (id, pane) in &mut self.panes {
+            if let Some(groups) = pane.save(group, self.key_groups, &self.encoder)? {
+                [id.first_end, id.slice.start, id.slice.end].into_iter().for_each(|t| snapshot.number(t.0));
+                snapshot.batch(&groups)?;
+            }
+        }
+        Ok(snapshot.finish())
+    }
+
+    fn load(&mut self, _: KeyGroup, bytes: &[u8]) -> Result<()> {
+        let mut snapshot = Reader::new(bytes, VERSION)?;
+        self.reached = self.reached.max(Timestamp(snapshot.number()?));
+        while !snapshot.is_at_end() {
+            let mut time = || Ok::<_, Error>(Timestamp(snapshot.number()?));
+            let (first_end, start, end) = (time()?, time()?, time()?);
+            let groups = snapshot.batch()?;
+            let keys = self.keys.len();
+            let id = PaneId { first_end, slice: Window { start, end } };
+            self.pane(id)?;
+            let Self { panes, functions, encoder, .. } = self;
+            let pane = panes.get_mut(&id).ok_or_else(|| Error::bug("a pane was just inserted"))?;
+            pane.load(functions, keys, encoder, &groups)?;
+        }
+        // A window that was closed before the snapshot must not be emitted again for what its panes hold for later ones.
+        let Self { open, windowing, reached, .. } = self;
+        open.retain(|(end, _)| !windowing.is_closed(*end, *reached));
+        Ok(())
+    }
+
+    fn forget(&mut self, group: KeyGroup) -> Result<()> {
+        for pane in self.panes.values_mut() {
+            pane.forget(&self.functions, group, self.key_groups)?;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let closed = self.closed.as_ref().map_or(0, RecordBatch::get_array_memory_size);
+        self.panes.values().map(Pane::bytes).sum::<usize>() + closed
+    }
+}

@@ -1,0 +1,206 @@
+//! The groups of the rows that share their windows.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
+use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_select::take::take;
+use thalweg_core::{
+    Error, KeyGroup, KeyGroups, Result,
+    aggregate::{Accumulator, Aggregate},
+};
+
+use super::groups::{Groups, KeyEncoder, Keys};
+
+/// Groups with their running values.
+///
+/// A pane is *live* while rows come, and *sealed* once its values were asked for: then they are plain columns, which any
+/// number of windows and snapshots read. A row that comes later makes it live again.
+pub struct Pane {
+    groups: Groups,
+    values: Values,
+    sealed_bytes: usize,
+}
+
+enum Values {
+    Live(Vec<Box<dyn Accumulator>>),
+    Sealed(Vec<Vec<ArrayRef>>),
+}
+
+/// The rows of one batch that go into one pane: key and arguments of row `i` stand at `i`.
+pub struct Arrivals<'a> {
+    /// The keys of these rows.
+    pub keys: &'a Keys,
+    /// Which of the keys are these rows', if not all.
+    pub rows: Option<&'a UInt32Array>,
+    /// The argument columns of each aggregate.
+    pub arguments: &'a [Vec<ArrayRef>],
+    /// For which rows each aggregate's FILTER holds.
+    pub filters: &'a [Option<BooleanArray>],
+}
+
+impl Pane {
+    /// A pane without groups.
+    pub fn new(functions: &[Arc<dyn Aggregate>]) -> Result<Self> {
+        Ok(Self { groups: Groups::default(), values: Values::Live(accumulators(functions)?), sealed_bytes: 0 })
+    }
+
+    /// Adds rows.
+    pub fn add(&mut self, functions: &[Arc<dyn Aggregate>], arrivals: &Arrivals<'_>) -> Result<()> {
+        let keys = arrivals.keys;
+        let mut number = |row: usize| self.groups.number(keys.hashes[row], keys.key(row));
+        let numbers: Vec<u32> = match arrivals.rows {
+            None => (0..keys.hashes.len()).map(&mut number).collect(),
+            Some(rows) => rows.values().iter().map(|row| number(*row as usize)).collect(),
+        };
+        let count = self.groups.len();
+        for (i, accumulator) in self.live(functions)?.iter_mut().enumerate() {
+            accumulator.update(&arrivals.arguments[i], arrivals.filters[i].as_ref(), &numbers, count)?;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that there is a group, for an aggregate without keys: it has a result even without rows.
+    pub fn add_empty_key(&mut self, functions: &[Arc<dyn Aggregate>], keys: &Keys) -> Result<()> {
+        self.groups.number(keys.hashes[0], keys.key(0));
+        let count = self.groups.len();
+        for (function, accumulator) in functions.iter().zip(self.live(functions)?) {
+            let nothing: Vec<_> =
+                function.state()?.iter().map(|field| arrow_array::new_empty_array(field.data_type())).collect();
+            accumulator.merge(&nothing, &[], count)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the groups of another pane.
+    pub fn merge(&mut self, functions: &[Arc<dyn Aggregate>], other: &mut Self) -> Result<()> {
+        let theirs = &other.groups;
+        let numbers: Vec<u32> =
+            (0..theirs.len() as u32).map(|group| self.groups.number(theirs.hash(group), theirs.key(group))).collect();
+        let count = self.groups.len();
+        let states = other.sealed()?;
+        for (accumulator, state) in self.live(functions)?.iter_mut().zip(states) {
+            accumulator.merge(state, &numbers, count)?;
+        }
+        Ok(())
+    }
+
+    /// Key columns and results, in the order of the keys; the pane is left without groups.
+    pub fn take_result(&mut self, functions: &[Arc<dyn Aggregate>], encoder: &KeyEncoder) -> Result<Vec<ArrayRef>> {
+        let order = self.groups.sorted();
+        let mut columns = encoder.decode(order.values().iter().map(|group| self.groups.key(*group)))?;
+        for accumulator in self.live(functions)? {
+            columns.push(take(&accumulator.take_result()?, &order, None)?);
+        }
+        self.groups = Groups::default();
+        Ok(columns)
+    }
+
+    /// How many groups there are.
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Keys and states of the groups in one key group; `None` if there are none.
+    pub fn save(&mut self, group: KeyGroup, all: KeyGroups, encoder: &KeyEncoder) -> Result<Option<RecordBatch>> {
+        let is_in = |number: &u32| all.of(self.groups.hash(*number)) == group;
+        let numbers: UInt32Array = (0..self.len() as u32).filter(is_in).collect::<Vec<_>>().into();
+        if numbers.values().is_empty() {
+            return Ok(None);
+        }
+        let mut columns = encoder.decode(numbers.values().iter().map(|number| self.groups.key(*number)))?;
+        for state in self.sealed()?.iter().flatten() {
+            columns.push(take(state, &numbers, None)?);
+        }
+        let fields = columns.iter().map(|column| Field::new("", column.data_type().clone(), true));
+        let schema = SchemaRef::new(Schema::new(fields.collect::<Vec<_>>()));
+        let rows = arrow_array::RecordBatchOptions::new().with_row_count(Some(numbers.values().len()));
+        Ok(Some(RecordBatch::try_new_with_options(schema, columns, &rows)?))
+    }
+
+    /// Adds what [`Pane::save`] gave.
+    pub fn load(
+        &mut self,
+        functions: &[Arc<dyn Aggregate>],
+        keys: usize,
+        encoder: &KeyEncoder,
+        saved: &RecordBatch,
+    ) -> Result<()> {
+        let widths = functions.iter().map(|function| Ok(function.state()?.len())).collect::<Result<Vec<_>>>()?;
+        if saved.num_columns() != keys + widths.iter().sum::<usize>() {
+            return Err(Error::environment("the snapshot was taken by another query: its columns differ"));
+        }
+        let encoded = encoder.encode(&saved.columns()[..keys], saved.num_rows())?;
+        let number = |row| self.groups.number(encoded.hashes[row], encoded.key(row));
+        let numbers: Vec<u32> = (0..saved.num_rows()).map(number).collect();
+        let (count, mut at) = (self.groups.len(), keys);
+        for (accumulator, width) in self.live(functions)?.iter_mut().zip(widths) {
+            accumulator.merge(&saved.columns()[at..at + width], &numbers, count)?;
+            at += width;
+        }
+        Ok(())
+    }
+
+    /// Drops the groups in one key group.
+    pub fn forget(&mut self, functions: &[Arc<dyn Aggregate>], group: KeyGroup, all: KeyGroups) -> Result<()> {
+        let stays = |number: &u32| all.of(self.groups.hash(*number)) != group;
+        let numbers: UInt32Array = (0..self.len() as u32).filter(stays).collect::<Vec<_>>().into();
+        if numbers.values().len() == self.len() {
+            return Ok(());
+        }
+        let mut states = Vec::new();
+        for state in self.sealed()? {
+            states.push(state.iter().map(|column| Ok(take(column, &numbers, None)?)).collect::<Result<Vec<_>>>()?);
+        }
+        let mut groups = Groups::default();
+        for number in numbers.values() {
+            groups.number(self.groups.hash(*number), self.groups.key(*number));
+        }
+        *self = Self { groups, values: Values::Sealed(states), sealed_bytes: 0 };
+        self.live(functions)?;
+        Ok(())
+    }
+
+    /// How many bytes of memory the pane takes.
+    pub fn bytes(&self) -> usize {
+        let values = match &self.values {
+            Values::Live(accumulators) => accumulators.iter().map(|a| a.bytes()).sum(),
+            Values::Sealed(_) => self.sealed_bytes,
+        };
+        size_of::<Self>() + self.groups.size() + values
+    }
+
+    /// The accumulators, made from the sealed columns if need be.
+    fn live(&mut self, functions: &[Arc<dyn Aggregate>]) -> Result<&mut Vec<Box<dyn Accumulator>>> {
+        if let Values::Sealed(states) = &self.values {
+            let mut fresh = accumulators(functions)?;
+            for (accumulator, state) in fresh.iter_mut().zip(states) {
+                let rows = state.first().map_or(0, |column| column.len());
+                let numbers: Vec<u32> = (0..rows as u32).collect();
+                accumulator.merge(state, &numbers, self.groups.len())?;
+            }
+            self.values = Values::Live(fresh);
+        }
+        match &mut self.values {
+            Values::Live(accumulators) => Ok(accumulators),
+            Values::Sealed(_) => Err(Error::bug("a pane was just made live")),
+        }
+    }
+
+    /// The state columns of each aggregate, one row per group.
+    fn sealed(&mut self) -> Result<&[Vec<ArrayRef>]> {
+        if let Values::Live(accumulators) = &mut self.values {
+            let states = accumulators.iter_mut().map(|a| a.take_state()).collect::<Result<Vec<_>>>()?;
+            self.sealed_bytes = states.iter().flatten().map(|column| column.get_array_memory_size()).sum();
+            self.values = Values::Sealed(states);
+        }
+        match &self.values {
+            Values::Sealed(states) => Ok(states),
+            Values::Live(_) => Err(Error::bug("a pane was just sealed")),
+        }
+    }
+}
+
+fn accumulators(functions: &[Arc<dyn Aggregate>]) -> Result<Vec<Box<dyn Accumulator>>> {
+    functions.iter().map(|function| function.accumulator()).collect()
+}

@@ -1,0 +1,143 @@
+//! Sorts all rows of a bounded input.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow_row::{RowConverter, SortField};
+use arrow_schema::{SchemaRef, SortOptions};
+use arrow_select::take::take_record_batch;
+use thalweg_core::{
+    Batch, Error, Frontier, KeyGroup, Operator, Output, Port, Progress, Result, State, Timestamp,
+    expression::Expression,
+    state::{Reader, Writer},
+};
+
+use crate::rows;
+
+/// Sorts all rows once the input has ended, and keeps the first `fetch`. Rows with equal keys are sorted by their content, so
+/// that the order never depends on how rows arrived.
+///
+/// Shape:  any row → the same row.
+/// State:  all rows until the end; with `fetch`, never many more than that. O(rows).
+pub struct Sort {
+    keys: Vec<(Arc<dyn Expression>, SortOptions)>,
+    fetch: Option<usize>,
+    schema: SchemaRef,
+    waiting: Vec<Batch>,
+    sorted: Option<RecordBatch>,
+    batch_rows: usize,
+}
+
+const VERSION: u16 = 1;
+/// A top-k is cut back to k when this many more rows are waiting.
+const SLACK: usize = 65_536;
+
+impl Sort {
+    /// A sort by these keys, most significant first, that emits batches of `batch_rows`.
+    pub fn new(
+        keys: Vec<(Arc<dyn Expression>, SortOptions)>,
+        fetch: Option<usize>,
+        schema: SchemaRef,
+        batch_rows: usize,
+    ) -> Self {
+        Self { keys, fetch, schema, waiting: Vec::new(), sorted: None, batch_rows }
+    }
+
+    fn sort(&mut self) -> Result<RecordBatch> {
+        let all = rows::together(&self.schema, &std::mem::take(&mut self.waiting))?;
+        if u32::try_from(all.num_rows()).is_err() {
+            return Err(Error::query("ORDER BY over more than 4,294,967,295 rows").with_hint("add a LIMIT or a WHERE"));
+        }
+        let order = self.order(&all)?;
+        Ok(take_record_batch(&all, &order)?)
+    }
+
+    /// The numbers of the first `fetch` rows in sorted order.
+    fn order(&self, all: &RecordBatch) -> Result<UInt32Array> {
+        let batch = Batch::new(all.clone());
+        let mut columns: Vec<ArrayRef> = Vec::new();
+        let mut fields = Vec::new();
+        for (key, options) in &self.keys {
+            columns.push(key.evaluate(&batch)?);
+            fields.push(SortField::new_with_options(columns[columns.len() - 1].data_type().clone(), *options));
+        }
+        for column in all.columns() {
+            columns.push(Arc::clone(column));
+            fields.push(SortField::new(column.data_type().clone()));
+        }
+        let encoded = RowConverter::new(fields)?.convert_columns(&columns)?;
+        let mut order: Vec<u32> = (0..all.num_rows() as u32).collect();
+        order.sort_unstable_by(|a, b| encoded.row(*a as usize).cmp(&encoded.row(*b as usize)));
+        order.truncate(self.fetch.unwrap_or(usize::MAX));
+        Ok(order.into())
+    }
+}
+
+impl Operator for Sort {
+    fn on_batch(&mut self, _: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
+        out.hold(Timestamp::MIN);
+        self.waiting.push(batch);
+        let waiting: usize = self.waiting.iter().map(Batch::len).sum();
+        if self.fetch.is_some_and(|fetch| waiting > fetch.saturating_add(SLACK)) {
+            let first = self.sort()?;
+            self.waiting.push(Batch::new(first));
+        }
+        Ok(Progress::Done)
+    }
+
+    fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
+        if frontier.combined() < Timestamp::MAX {
+            out.hold(Timestamp::MIN);
+            return Ok(Progress::Done);
+        }
+        out.hold(Timestamp::MAX);
+        self.sorted = Some(self.sort()?);
+        self.resume(out)
+    }
+
+    fn resume(&mut self, out: &mut Output) -> Result<Progress> {
+        while let Some(sorted) = self.sorted.take_if(|sorted| sorted.num_rows() > 0) {
+            if out.room() == 0 {
+                self.sorted = Some(sorted);
+                return Ok(Progress::More);
+            }
+            let rows = sorted.num_rows().min(self.batch_rows);
+            out.emit(Batch::new(sorted.slice(0, rows)))?;
+            self.sorted = Some(sorted.slice(rows, sorted.num_rows() - rows));
+        }
+        Ok(Progress::Done)
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl State for Sort {
+    fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
+        if group != KeyGroup::FIRST {
+            return Ok(Vec::new());
+        }
+        let mut snapshot = Writer::new(VERSION);
+        rows::save(&self.waiting, &mut snapshot)?;
+        Ok(snapshot.finish())
+    }
+
+    fn load(&mut self, group: KeyGroup, bytes: &[u8]) -> Result<()> {
+        if group == KeyGroup::FIRST {
+            self.waiting = rows::load(&mut Reader::new(bytes, VERSION)?)?;
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, group: KeyGroup) -> Result<()> {
+        if group == KeyGroup::FIRST {
+            self.waiting.clear();
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        rows::bytes(&self.waiting) + self.sorted.as_ref().map_or(0, RecordBatch::get_array_memory_size)
+    }
+}

@@ -1,0 +1,215 @@
+//! Puts each row into its windows.
+
+mod clock;
+
+use std::{collections::VecDeque, sync::Arc};
+
+use arrow_array::{ArrayRef, RecordBatch, TimestampMicrosecondArray, UInt32Array};
+use arrow_schema::{DataType, SchemaRef, TimeUnit};
+use arrow_select::take::take;
+pub use clock::Clock;
+use thalweg_core::{
+    Batch, Frontier, Interval, KeyGroup, Operator, Output, Port, Progress, Result, State, Timestamp,
+    state::{Reader, Writer},
+    window::Grid,
+};
+
+use crate::rows;
+
+/// Where windows lie and until when they take rows.
+#[derive(Clone, Debug)]
+pub struct WindowSpec {
+    /// The input column that carries event time.
+    pub time: usize,
+    /// The windows, in the clock's time.
+    pub grid: Grid,
+    /// Which time the windows follow.
+    pub clock: Clock,
+    /// How long after its end a window takes rows.
+    pub allowed: Interval,
+    /// Whether the grid is moved so that a window starts at the smallest event time.
+    pub from_first_row: bool,
+}
+
+impl WindowSpec {
+    /// Whether the window that ends at `end` takes no more rows from where time has come to `t`.
+    pub fn is_closed(&self, end: Timestamp, t: Timestamp) -> bool {
+        self.clock.instant(end).plus(self.allowed) <= t
+    }
+}
+
+/// Gives each row once per window that contains it and still takes it, with the window's bounds behind its columns.
+///
+/// Shape:  row → row + `window_start`, `window_end` (in the clock's time), `window_time` (the last instant inside).
+/// Units:  microseconds of event time.
+/// State:  none; with windows from the first row, that row's time, and all rows until it is known.
+/// Errors: none. A row that came too late for one of its windows is counted.
+pub struct Window {
+    spec: WindowSpec,
+    output: SchemaRef,
+    /// How far time had come when the rows in hand arrived, and how far it will have come when they are done.
+    reached: Timestamp,
+    coming: Timestamp,
+    anchor: Option<Timestamp>,
+    /// Rows that wait for the anchor, or for room in the output.
+    waiting: VecDeque<Batch>,
+    /// How many rows of the first waiting batch are done.
+    done: usize,
+}
+
+const VERSION: u16 = 1;
+
+impl Window {
+    /// Puts rows into these windows; `output` is the input's columns and three more.
+    pub fn new(spec: WindowSpec, output: SchemaRef) -> Self {
+        let start = Timestamp::MIN;
+        Self { spec, output, reached: start, coming: start, anchor: None, waiting: VecDeque::new(), done: 0 }
+    }
+
+    fn is_anchored(&self) -> bool {
+        !self.spec.from_first_row || self.anchor.is_some()
+    }
+
+    /// Assigns rows of a batch from the `done`-th on, until about `room` rows are made; returns the rows and how far it got.
+    fn assign(&self, batch: &Batch, room: usize, out: &mut Output) -> Result<(RecordBatch, usize)> {
+        let times = batch.times(self.spec.time)?.values();
+        let (mut from, mut starts, mut done) = (Vec::new(), Vec::new(), self.done);
+        for row in batch.rows().skip(self.done) {
+            if from.len() >= room {
+                break;
+            }
+            let reached = batch.behind().map_or(self.reached, |behind| behind[row].max(self.reached));
+            let mut is_late = false;
+            for window in self.spec.grid.windows(self.spec.clock.local(Timestamp(times[row]))) {
+                if self.spec.is_closed(window.end, reached) {
+                    is_late = true;
+                } else {
+                    from.push(row as u32);
+                    starts.push(window.start.0);
+                }
+            }
+            out.count_late(usize::from(is_late));
+            done += 1;
+        }
+        Ok((self.with_bounds(batch, from, starts)?, done))
+    }
+
+    fn with_bounds(&self, batch: &Batch, from: Vec<u32>, starts: Vec<i64>) -> Result<RecordBatch> {
+        let from = UInt32Array::from(from);
+        let taken = batch.columns().columns().iter().map(|column| Ok(take(column, &from, None)?));
+        let mut columns = taken.collect::<Result<Vec<_>>>()?;
+        columns.extend(bounds(&self.spec, starts, self.output.fields()[columns.len() + 2].data_type()));
+        Ok(RecordBatch::try_new(Arc::clone(&self.output), columns)?)
+    }
+
+    /// Fixes the anchor when every row that is on time and earlier than `reached` must have arrived, and one has.
+    fn find_anchor(&mut self, reached: Timestamp) -> Result<()> {
+        let (mut on_time, mut any) = (Timestamp::MAX, Timestamp::MAX);
+        for batch in &self.waiting {
+            let times = batch.times(self.spec.time)?.values();
+            for row in batch.rows() {
+                let t = Timestamp(times[row]);
+                any = any.min(t);
+                if batch.behind().is_none_or(|behind| behind[row] <= t) {
+                    on_time = on_time.min(t);
+                }
+            }
+        }
+        // If no row ever was on time, the end of the stream still has to decide.
+        let first = if on_time == Timestamp::MAX && reached == Timestamp::MAX { any } else { on_time };
+        if first < reached {
+            self.anchor_at(first);
+        }
+        Ok(())
+    }
+
+    fn anchor_at(&mut self, first: Timestamp) {
+        self.anchor = Some(first);
+        self.spec.grid = self.spec.grid.anchored_at(self.spec.clock.local(first));
+    }
+}
+
+/// The columns `window_start`, `window_end` and `window_time` (of the given type) of windows that start at these times.
+pub fn bounds(spec: &WindowSpec, starts: Vec<i64>, time: &DataType) -> [ArrayRef; 3] {
+    let ends: Vec<i64> = starts.iter().map(|start| start + spec.grid.size().0).collect();
+    let last = ends.iter().map(|end| spec.clock.instant(Timestamp(*end)).0 - 1);
+    let zone = if let DataType::Timestamp(TimeUnit::Microsecond, zone) = time { zone.clone() } else { None };
+    let last = TimestampMicrosecondArray::from_iter_values(last).with_timezone_opt(zone);
+    let column = |times: Vec<i64>| Arc::new(TimestampMicrosecondArray::from(times)) as ArrayRef;
+    [column(starts), column(ends), Arc::new(last)]
+}
+
+impl Operator for Window {
+    fn on_batch(&mut self, _: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
+        self.waiting.push_back(batch);
+        self.resume(out)
+    }
+
+    fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
+        if !self.is_anchored() {
+            self.find_anchor(frontier.combined())?;
+        }
+        // The rows that waited come before the new time: they met an earlier one.
+        self.coming = frontier.combined();
+        self.resume(out)
+    }
+
+    fn resume(&mut self, out: &mut Output) -> Result<Progress> {
+        while self.is_anchored() {
+            let Some(batch) = self.waiting.pop_front() else { break };
+            let (rows, done) = self.assign(&batch, out.room(), out)?;
+            out.emit(Batch::new(rows))?;
+            self.done = if done == batch.len() { 0 } else { done };
+            if self.done > 0 {
+                self.waiting.push_front(batch);
+                return Ok(Progress::More);
+            }
+        }
+        self.reached = self.coming;
+        out.hold(self.reached.minus(self.spec.allowed));
+        Ok(Progress::Done)
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        if self.spec.from_first_row { Some(self) } else { None }
+    }
+}
+
+impl State for Window {
+    fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
+        if group != KeyGroup::FIRST {
+            return Ok(Vec::new());
+        }
+        let mut snapshot = Writer::new(VERSION);
+        snapshot.number(self.reached.0);
+        snapshot.number(self.anchor.unwrap_or(Timestamp::MAX).0);
+        rows::save(self.waiting.make_contiguous(), &mut snapshot)?;
+        Ok(snapshot.finish())
+    }
+
+    fn load(&mut self, group: KeyGroup, bytes: &[u8]) -> Result<()> {
+        if group == KeyGroup::FIRST {
+            let mut snapshot = Reader::new(bytes, VERSION)?;
+            self.reached = Timestamp(snapshot.number()?);
+            self.coming = self.reached;
+            match Timestamp(snapshot.number()?) {
+                Timestamp::MAX => self.anchor = None,
+                first => self.anchor_at(first),
+            }
+            self.waiting = rows::load(&mut snapshot)?.into();
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, group: KeyGroup) -> Result<()> {
+        if group == KeyGroup::FIRST {
+            (self.anchor, self.reached) = (None, Timestamp::MIN);
+            self.waiting.clear();
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.waiting.iter().map(Batch::bytes).sum()
+    }
+}
