@@ -22,6 +22,21 @@ pub trait Aggregate: Send + Sync + Debug {
     fn accumulator(&self) -> Result<Box<dyn Accumulator>>;
 }
 
+/// What is asked for when somebody looks for the implementation of an aggregate function.
+#[derive(Clone, Copy, Debug)]
+pub struct Signature<'a> {
+    /// The function's name, in lower case.
+    pub name: &'a str,
+    /// The types of its arguments; none for `count(*)`.
+    pub arguments: &'a [DataType],
+    /// Whether each value counts once only.
+    pub is_distinct: bool,
+    /// The type that the result must have.
+    pub output: &'a DataType,
+    /// Whether sums of floats must not depend on the order of rows.
+    pub exact_floats: bool,
+}
+
 /// Whether an aggregate may be computed in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exactness {

@@ -1,1 +1,20 @@
-//! Placeholder.
+//! DataFusion behind `thalweg-core`'s expressions and aggregates: the one crate that feels its major versions at run time.
+//!
+//! * [`compile`]: an expression of a plan becomes something that computes columns
+//! * [`constant_rows`]: the rows of `VALUES`
+//! * [`aggregate`]: an aggregate call of a plan becomes accumulators
+//!
+//! What DataFusion does otherwise than PostgreSQL, and is put right here: integers that overflow are an error, and the right
+//! side of AND and OR is never computed for rows that the left side decides.
+
+mod aggregate;
+mod blame;
+mod checked;
+mod compile;
+mod constant;
+mod error;
+mod lazy;
+
+pub use aggregate::{Call, aggregate};
+pub use compile::compile;
+pub use constant::constant_rows;

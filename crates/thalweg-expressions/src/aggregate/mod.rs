@@ -1,0 +1,155 @@
+//! An aggregate call of a plan becomes accumulators.
+//!
+//! A function is taken, in this order, from
+//! * the engine's own implementations, which the caller passes in,
+//! * [`merging`]: DataFusion's, where any order of rows and merges gives the same bits ([`merging::REASONS`]),
+//! * [`collected`]: DataFusion's, over all rows of a group, which wait until the result is wanted and are sorted then.
+
+mod collected;
+mod groups;
+mod merging;
+
+use std::sync::Arc;
+
+use arrow_schema::DataType;
+use datafusion_common::DFSchema;
+use datafusion_expr::{
+    Expr, ExprSchemable,
+    expr::{AggregateFunctionParams, NullTreatment},
+};
+use datafusion_physical_expr::{
+    PhysicalSortExpr,
+    aggregate::{AggregateExprBuilder, AggregateFunctionExpr},
+};
+use thalweg_core::{
+    Error, Result,
+    aggregate::{Aggregate, Signature},
+    expression::Expression,
+};
+use thalweg_plan::node::AggregateCall;
+
+use crate::{
+    compile::{compile, physical},
+    error::from_datafusion,
+};
+
+/// What an aggregate operator needs of one aggregate.
+#[derive(Debug)]
+pub struct Call {
+    /// Makes accumulators.
+    pub function: Arc<dyn Aggregate>,
+    /// The columns that the accumulators take.
+    pub arguments: Vec<Arc<dyn Expression>>,
+    /// Which rows count.
+    pub filter: Option<Arc<dyn Expression>>,
+}
+
+/// Finds an implementation of the engine's own, if there is one.
+pub type Native<'a> = &'a dyn Fn(&Signature<'_>) -> Option<Arc<dyn Aggregate>>;
+
+/// Compiles an aggregate over the columns of `input`; `exact_floats` asks for sums of floats that do not depend on order.
+///
+/// Errors: `Error::Query` for what DataFusion cannot compute, and for a function whose result depends on the order of rows
+///         where no order is given.
+pub fn aggregate(call: &AggregateCall, input: &DFSchema, exact_floats: bool, native: Native<'_>) -> Result<Call> {
+    let name = call.function.func.name();
+    let params = &call.function.params;
+    let filter = params.filter.as_ref().map(|filter| compile(filter, input)).transpose()?;
+    let given = arguments(name, params, input)?;
+    let kinds = given.iter().map(|argument| argument.get_type(input)).collect::<Result<Vec<_>, _>>();
+    let kinds = kinds.map_err(|e| from_datafusion(&e))?;
+    let signature = Signature {
+        name,
+        arguments: &kinds,
+        is_distinct: params.distinct,
+        output: call.output.data_type(),
+        exact_floats,
+    };
+    let keeps_nulls = params.null_treatment != Some(NullTreatment::IgnoreNulls);
+    if keeps_nulls && let Some(function) = native(&signature) {
+        return Ok(Call { function, arguments: compile_all(&given, input)?, filter });
+    }
+    foreign(call, input, &kinds, filter)
+}
+
+/// The arguments that matter: `count` only asks whether they are null.
+fn arguments(name: &str, params: &AggregateFunctionParams, input: &DFSchema) -> Result<Vec<Expr>> {
+    if name == "count" && !params.distinct {
+        let mut some = Vec::new();
+        for argument in &params.args {
+            if argument.nullable(input).map_err(|e| from_datafusion(&e))? {
+                some.push(argument.clone());
+            }
+        }
+        return Ok(some);
+    }
+    Ok(params.args.clone())
+}
+
+/// The call through DataFusion.
+fn foreign(
+    call: &AggregateCall,
+    input: &DFSchema,
+    kinds: &[DataType],
+    filter: Option<Arc<dyn Expression>>,
+) -> Result<Call> {
+    let (function, params) = (&call.function.func, &call.function.params);
+    let name = function.name();
+    if name == "grouping" {
+        return Err(Error::query("grouping() has no meaning without GROUPING SETS"));
+    }
+    if merging::is_merging(name, kinds, params.distinct) {
+        let built = build(call, input, params.distinct)?;
+        let arguments = compile_all(&params.args, input)?;
+        return Ok(Call { function: Arc::new(merging::Merging::new(built)), arguments, filter });
+    }
+    if params.order_by.is_empty() && !params.distinct && collected::needs_order(name) {
+        return Err(Error::query(format!("{name} depends on the order of rows, and none is given"))
+            .with_hint(format!("say the order: {name}(… ORDER BY …)")));
+    }
+    // The rows come sorted and without doubles, so the function itself need not know of that.
+    let built = build(call, input, false)?;
+    let mut arguments = compile_all(&params.args, input)?;
+    let order = params.order_by.iter();
+    arguments.extend(order.clone().map(|key| compile(&key.expr, input)).collect::<Result<Vec<_>>>()?);
+    let mut columns = kinds_of(&params.args, input)?;
+    columns.extend(kinds_of(order.clone().map(|key| &key.expr), input)?);
+    let options = order.map(|key| arrow_schema::SortOptions::new(!key.asc, key.nulls_first)).collect();
+    let function = collected::Collected::new(built, columns, options, params.distinct)?;
+    Ok(Call { function: Arc::new(function), arguments, filter })
+}
+
+fn compile_all(expressions: &[Expr], input: &DFSchema) -> Result<Vec<Arc<dyn Expression>>> {
+    expressions.iter().map(|expression| compile(expression, input)).collect()
+}
+
+fn kinds_of<'a>(expressions: impl IntoIterator<Item = &'a Expr>, input: &DFSchema) -> Result<Vec<DataType>> {
+    expressions.into_iter().map(|e| e.get_type(input).map_err(|e| from_datafusion(&e))).collect()
+}
+
+fn build(call: &AggregateCall, input: &DFSchema, is_distinct: bool) -> Result<AggregateFunctionExpr> {
+    build_physical(call, input, is_distinct).map_err(|e| from_datafusion(&e))
+}
+
+fn build_physical(
+    call: &AggregateCall,
+    input: &DFSchema,
+    is_distinct: bool,
+) -> datafusion_common::Result<AggregateFunctionExpr> {
+    let (function, params) = (&call.function.func, &call.function.params);
+    let arguments = params.args.iter().map(|argument| physical(argument, input));
+    let mut builder = AggregateExprBuilder::new(Arc::clone(function), arguments.collect::<Result<_, _>>()?)
+        .schema(Arc::clone(input.inner()))
+        .alias(call.output.name())
+        .with_distinct(is_distinct)
+        .with_ignore_nulls(params.null_treatment == Some(NullTreatment::IgnoreNulls));
+    // WITHIN GROUP (ORDER BY …) is an argument in disguise.
+    if function.supports_within_group_clause() {
+        let keys = params.order_by.iter().map(|key| {
+            let options = arrow_schema::SortOptions::new(!key.asc, key.nulls_first);
+            Ok(PhysicalSortExpr::new(physical(&key.expr, input)?, options))
+        });
+        builder = builder.order_by(keys.collect::<datafusion_common::Result<_>>()?);
+    }
+    builder.build()
+}
