@@ -31,6 +31,11 @@ pub trait State {
 
     /// How many bytes of memory the state takes.
     fn bytes(&self) -> usize;
+
+    /// What is held and not yet emitted, for people: `3 open windows, 17 groups`. Empty where there is nothing.
+    fn held(&self) -> String {
+        String::new()
+    }
 }
 
 impl KeyGroup {

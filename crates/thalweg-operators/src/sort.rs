@@ -140,4 +140,11 @@ impl State for Sort {
     fn bytes(&self) -> usize {
         rows::bytes(&self.waiting) + self.sorted.as_ref().map_or(0, RecordBatch::get_array_memory_size)
     }
+
+    fn held(&self) -> String {
+        match self.waiting.iter().map(Batch::len).sum::<usize>() {
+            0 => String::new(),
+            rows => format!("{rows} rows that wait to be sorted"),
+        }
+    }
 }

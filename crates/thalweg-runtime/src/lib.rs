@@ -1,1 +1,25 @@
-//! Placeholder.
+//! Runs a topology on this machine: a pool of workers, tasks, and bounded pipes between them.
+//!
+//! The runtime names no operator and no connector; it drives `thalweg-core`'s traits.
+//!
+//! * [`topology`]: what is to run
+//! * [`pipe`]: one sender, one receiver, a capacity
+//! * [`pool`]: workers that run tasks when there is something to do
+//! * [`chain`]: the operators of one subquery, called one after the other
+//! * [`source`]: partitions become batches and watermarks
+//! * [`task`]: one instance of a subquery
+//! * [`metrics`]: what is counted
+//! * [`query`]: the handle of a running query
+
+pub mod chain;
+pub mod metrics;
+pub mod pipe;
+pub mod pool;
+pub mod query;
+pub mod source;
+pub mod task;
+pub mod topology;
+
+pub use metrics::Metrics;
+pub use query::{RunningQuery, start};
+pub use topology::{OnBarrier, OperatorParts, SourceParts, Stage, Topology};

@@ -308,4 +308,11 @@ impl State for Aggregate {
         let closed = self.closed.as_ref().map_or(0, RecordBatch::get_array_memory_size);
         self.panes.values().map(Pane::bytes).sum::<usize>() + closed
     }
+
+    fn held(&self) -> String {
+        match (self.open.len(), self.panes.values().map(Pane::len).sum::<usize>()) {
+            (0, _) => String::new(),
+            (windows, groups) => format!("{windows} open windows with {groups} groups"),
+        }
+    }
 }

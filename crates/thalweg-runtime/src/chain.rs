@@ -1,0 +1,204 @@
+//! The operators of one subquery, called one after the other on the same thread.
+
+use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+use thalweg_core::{Batch, Event, Frontier, KeyGroups, Operator, Output, Port, Progress, Result, Timestamp};
+
+use crate::{
+    metrics::NodeCounters,
+    topology::{OnBarrier, OperatorParts},
+};
+
+/// Operators in a row, driven by a stack of what is still to be done.
+///
+/// What an operator puts out is taken through all operators behind it before the operator goes on; so a chain never holds
+/// more than one call's output per operator.
+pub struct Chain {
+    links: Vec<Link>,
+    work: Vec<Work>,
+    out: Vec<Event>,
+    out_rows: usize,
+    /// Operators before this one want nothing any more.
+    first_alive: usize,
+    budget: usize,
+    key_groups: KeyGroups,
+    on_barrier: OnBarrier,
+    calls: u64,
+}
+
+struct Link {
+    parts: OperatorParts,
+    operator: Box<dyn Operator>,
+    output: Output,
+    frontier: Frontier,
+    passed: Timestamp,
+    counters: Arc<NodeCounters>,
+}
+
+enum Work {
+    /// An event arrives at an operator, or behind the last.
+    Deliver(usize, Port, Event),
+    /// An operator continues its last call.
+    Resume(usize),
+    /// An operator is done with a change of time, which passes on.
+    PassTime(usize),
+}
+
+impl Chain {
+    /// Makes the operators; the first has `ports` ports. An operator's call may put out about `budget` rows.
+    pub fn new(
+        parts: Vec<OperatorParts>,
+        counters: Vec<Arc<NodeCounters>>,
+        ports: usize,
+        budget: usize,
+        key_groups: KeyGroups,
+        on_barrier: OnBarrier,
+    ) -> Result<Self> {
+        let mut links = Vec::new();
+        for (number, (parts, counters)) in parts.into_iter().zip(counters).enumerate() {
+            let operator = (parts.make)().map_err(|error| error.in_node(&parts.label))?;
+            let frontier = Frontier::new(if number == 0 { ports } else { 1 });
+            let output = Output::new(budget);
+            links.push(Link { parts, operator, output, frontier, passed: Timestamp::MIN, counters });
+        }
+        let (work, out) = (Vec::new(), Vec::new());
+        Ok(Self { links, work, out, out_rows: 0, first_alive: 0, budget, key_groups, on_barrier, calls: 0 })
+    }
+
+    /// Hands an event to the first operator. Call [`Chain::advance`] until it is done.
+    pub fn deliver(&mut self, port: Port, event: Event) {
+        self.work.push(Work::Deliver(0, port, event));
+    }
+
+    /// Works until all is done (`true`) or the budget of rows behind the last operator is spent.
+    pub fn advance(&mut self) -> Result<bool> {
+        while self.out_rows < self.budget {
+            let Some(work) = self.work.pop() else { return Ok(true) };
+            match work {
+                Work::Deliver(at, ..) | Work::Resume(at) | Work::PassTime(at) if at < self.first_alive => {}
+                Work::Deliver(at, _, event) if at == self.links.len() => self.put_out(event),
+                Work::Deliver(at, port, event) => self.receive(at, port, event)?,
+                Work::Resume(at) => self.call(at, |operator, _, output| operator.resume(output))?,
+                Work::PassTime(at) => self.pass_time(at),
+            }
+        }
+        Ok(self.work.is_empty())
+    }
+
+    /// What came out behind the last operator since last asked.
+    pub fn take_out(&mut self) -> Vec<Event> {
+        self.out_rows = 0;
+        std::mem::take(&mut self.out)
+    }
+
+    /// Notes what each operator still holds, when the query is stopped before its end.
+    pub fn note_held(&mut self) {
+        for link in &mut self.links {
+            if let Some(state) = link.operator.state() {
+                *link.counters.held.lock() = state.held();
+            }
+        }
+    }
+
+    fn put_out(&mut self, event: Event) {
+        if let Event::Batch(batch) = &event {
+            self.out_rows += batch.len();
+        }
+        self.out.push(event);
+    }
+
+    fn receive(&mut self, at: usize, port: Port, event: Event) -> Result<()> {
+        let frontier = &mut self.links[at].frontier;
+        match event {
+            Event::Batch(batch) => {
+                frontier.wake(port);
+                self.call(at, |operator, _, output| operator.on_batch(port, batch, output))
+            }
+            Event::Watermark(t) => match frontier.advance(port, t) {
+                true => self.time_moved(at),
+                false => Ok(()),
+            },
+            Event::Idle => {
+                let moved = frontier.idle(port);
+                if frontier.is_idle() {
+                    self.work.push(Work::Deliver(at + 1, 0, Event::Idle));
+                }
+                if moved { self.time_moved(at) } else { Ok(()) }
+            }
+            Event::Barrier(epoch) => {
+                if self.on_barrier == OnBarrier::Reload {
+                    self.reload(at)?;
+                }
+                self.work.push(Work::Deliver(at + 1, 0, Event::Barrier(epoch)));
+                Ok(())
+            }
+        }
+    }
+
+    fn time_moved(&mut self, at: usize) -> Result<()> {
+        self.work.push(Work::PassTime(at));
+        self.call(at, |operator, frontier, output| operator.on_time(frontier, output))
+    }
+
+    /// Calls an operator, and notes what is to be done with what it put out: first that, then the rest of the call.
+    fn call(
+        &mut self,
+        at: usize,
+        call: impl FnOnce(&mut dyn Operator, &Frontier, &mut Output) -> Result<Progress>,
+    ) -> Result<()> {
+        let link = &mut self.links[at];
+        let progress = call(link.operator.as_mut(), &link.frontier, &mut link.output)
+            .map_err(|error| error.in_node(&link.parts.label))?;
+        let batches = link.output.take(self.budget);
+        let rows: usize = batches.iter().map(|(_, batch)| batch.len()).sum();
+        link.counters.rows_out.fetch_add(rows as u64, Relaxed);
+        link.counters.late_rows.fetch_add(link.output.take_late(), Relaxed);
+        self.calls += 1;
+        // The size of a state changes slowly, and asking for it takes a walk over its parts.
+        if (self.calls % 16 == 0 || progress != Progress::Done)
+            && let Some(state) = link.operator.state()
+        {
+            link.counters.state_bytes.store(state.bytes(), Relaxed);
+        }
+        match progress {
+            Progress::Done => {}
+            Progress::More => self.work.push(Work::Resume(at)),
+            Progress::Finished => self.finish(at),
+        }
+        let deliver = |(port, batch): (Port, Batch)| Work::Deliver(at + 1, port, Event::Batch(batch));
+        self.work.extend(batches.into_iter().rev().map(deliver));
+        Ok(())
+    }
+
+    /// The operator wants nothing more: for those behind it, this is the end of the stream.
+    fn finish(&mut self, at: usize) {
+        self.first_alive = at + 1;
+        self.work.push(Work::Deliver(at + 1, 0, Event::Watermark(Timestamp::MAX)));
+    }
+
+    fn pass_time(&mut self, at: usize) {
+        let link = &mut self.links[at];
+        let t = link.frontier.combined().min(link.output.held_at());
+        if t > link.passed {
+            link.passed = t;
+            self.work.push(Work::Deliver(at + 1, 0, Event::Watermark(t)));
+        }
+    }
+
+    fn reload(&mut self, at: usize) -> Result<()> {
+        let link = &mut self.links[at];
+        let Some(state) = link.operator.state() else { return Ok(()) };
+        let mut saved = Vec::new();
+        for group in self.key_groups.iter() {
+            saved.push((group, state.save(group)?));
+        }
+        let mut fresh = (link.parts.make)()?;
+        if let Some(state) = fresh.state() {
+            for (group, bytes) in saved.iter().filter(|(_, bytes)| !bytes.is_empty()) {
+                state.load(*group, bytes)?;
+            }
+        }
+        link.operator = fresh;
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! What is counted while a query runs.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use hdrhistogram::Histogram;
+use parking_lot::Mutex;
+use thalweg_core::{Interval, Timestamp};
+
+/// What a query has done so far.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    /// Rows that sources gave.
+    pub rows_in: u64,
+    /// Rows that came out at the end.
+    pub rows_out: u64,
+    /// Rows that came too late for at least one of their windows.
+    pub late_rows: u64,
+    /// Rows that were malformed and skipped.
+    pub bad_rows: u64,
+    /// Memory that operators' states take, in bytes.
+    pub state_bytes: u64,
+    /// Since the query started, until it ended.
+    pub elapsed: Duration,
+    /// From a row's arrival to the emission of what it caused.
+    pub latency: Latency,
+    /// How far event time has come in the slowest source partition; `None` without watermarks.
+    pub watermark: Option<Timestamp>,
+    /// How far that is behind the latest event time seen anywhere.
+    pub watermark_lag: Option<Interval>,
+    /// The source partition that holds the watermark back: `table/partition`.
+    pub held_by: Option<String>,
+    /// Each node that has something to tell.
+    pub nodes: Vec<NodeMetrics>,
+}
+
+/// The distribution of latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    /// Half of the batches were faster.
+    pub p50: Duration,
+    /// 99 of 100 batches were faster.
+    pub p99: Duration,
+    /// The slowest.
+    pub max: Duration,
+}
+
+/// What one node has done so far, all its instances together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeMetrics {
+    /// The node's name.
+    pub label: String,
+    /// Rows that it put out.
+    pub rows_out: u64,
+    /// Rows that came too late for at least one of its windows.
+    pub late_rows: u64,
+    /// Memory that its state takes, in bytes.
+    pub state_bytes: u64,
+    /// What it held and had not emitted when the query was stopped, for people.
+    pub held: String,
+}
+
+/// The counters of one operator instance.
+#[derive(Debug)]
+pub struct NodeCounters {
+    /// The node's name.
+    pub label: String,
+    /// Rows that it put out.
+    pub rows_out: AtomicU64,
+    /// Rows that came too late.
+    pub late_rows: AtomicU64,
+    /// Memory that its state takes.
+    pub state_bytes: AtomicUsize,
+    /// What it held when the query was stopped.
+    pub held: Mutex<String>,
+}
+
+/// How far one source partition has come.
+#[derive(Debug)]
+pub struct PartitionProgress {
+    /// `table/partition`.
+    pub name: String,
+    /// The partition's watermark.
+    pub watermark: AtomicI64,
+    /// The latest event time seen.
+    pub latest: AtomicI64,
+    /// Whether it is not waited for: idle, or at its end.
+    pub is_idle: AtomicBool,
+}
+
+/// The counters of a query, written by its tasks.
+#[derive(Debug)]
+pub struct Counters {
+    started: Instant,
+    ended: Mutex<Option<Duration>>,
+    pub(crate) rows_in: AtomicU64,
+    pub(crate) rows_out: AtomicU64,
+    pub(crate) bad_rows: AtomicU64,
+    latency: Mutex<Histogram<u64>>,
+    nodes: Mutex<Vec<Arc<NodeCounters>>>,
+    partitions: Mutex<Vec<Arc<PartitionProgress>>>,
+    has_watermarks: AtomicBool,
+}
+
+impl Counters {
+    /// Counters that start now.
+    pub fn new() -> Self {
+        // Two digits are enough to tell a good latency from a bad one, and keep the histogram small.
+        let latency = Histogram::new(2).expect("two significant digits are allowed");
+        Self {
+            started: Instant::now(),
+            ended: Mutex::new(None),
+            rows_in: AtomicU64::new(0),
+            rows_out: AtomicU64::new(0),
+            bad_rows: AtomicU64::new(0),
+            latency: Mutex::new(latency),
+            nodes: Mutex::new(Vec::new()),
+            partitions: Mutex::new(Vec::new()),
+            has_watermarks: AtomicBool::new(false),
+        }
+    }
+
+    /// Nanoseconds since the start.
+    pub fn now(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+
+    /// The query has ended: time stands still.
+    pub fn end(&self) {
+        self.ended.lock().get_or_insert(self.started.elapsed());
+    }
+
+    /// Counters for one more operator instance.
+    pub fn node(&self, label: &str) -> Arc<NodeCounters> {
+        let node = Arc::new(NodeCounters {
+            label: label.to_string(),
+            rows_out: AtomicU64::new(0),
+            late_rows: AtomicU64::new(0),
+            state_bytes: AtomicUsize::new(0),
+            held: Mutex::new(String::new()),
+        });
+        self.nodes.lock().push(Arc::clone(&node));
+        node
+    }
+
+    /// Progress of one more source partition.
+    pub fn partition(&self, name: String, has_watermark: bool) -> Arc<PartitionProgress> {
+        let progress = Arc::new(PartitionProgress {
+            name,
+            watermark: AtomicI64::new(Timestamp::MIN.0),
+            latest: AtomicI64::new(Timestamp::MIN.0),
+            is_idle: AtomicBool::new(false),
+        });
+        self.has_watermarks.fetch_or(has_watermark, Relaxed);
+        if has_watermark {
+            self.partitions.lock().push(Arc::clone(&progress));
+        }
+        progress
+    }
+
+    /// Rows came out that an arrival at `arrived` (nanoseconds since the start) caused.
+    pub fn emitted(&self, rows: usize, arrived: u64) {
+        self.rows_out.fetch_add(rows as u64, Relaxed);
+        self.latency.lock().saturating_record(self.now().saturating_sub(arrived));
+    }
+
+    /// The memory of all states, and the node with the largest.
+    pub fn state(&self) -> (usize, String) {
+        let nodes = self.nodes.lock();
+        let bytes = |node: &Arc<NodeCounters>| node.state_bytes.load(Relaxed);
+        let largest = nodes.iter().max_by_key(|node| bytes(node)).map(|node| node.label.clone());
+        (nodes.iter().map(bytes).sum(), largest.unwrap_or_default())
+    }
+
+    /// What has been counted so far.
+    pub fn snapshot(&self) -> Metrics {
+        let (state_bytes, _) = self.state();
+        let nodes = merged(&self.nodes.lock());
+        let mut metrics = Metrics {
+            rows_in: self.rows_in.load(Relaxed),
+            rows_out: self.rows_out.load(Relaxed),
+            late_rows: nodes.iter().map(|node| node.late_rows).sum(),
+            bad_rows: self.bad_rows.load(Relaxed),
+            state_bytes: state_bytes as u64,
+            elapsed: self.ended.lock().unwrap_or_else(|| self.started.elapsed()),
+            nodes,
+            ..Metrics::default()
+        };
+        let latency = self.latency.lock();
+        let quantile = |q| Duration::from_nanos(latency.value_at_quantile(q).min(latency.max()));
+        metrics.latency = Latency { p50: quantile(0.5), p99: quantile(0.99), max: Duration::from_nanos(latency.max()) };
+        self.watermark_into(&mut metrics);
+        metrics
+    }
+
+    fn watermark_into(&self, metrics: &mut Metrics) {
+        let partitions = self.partitions.lock();
+        let waited_for = partitions.iter().filter(|p| !p.is_idle.load(Relaxed));
+        if let Some(slowest) = waited_for.min_by_key(|p| p.watermark.load(Relaxed)) {
+            metrics.watermark = Some(Timestamp(slowest.watermark.load(Relaxed)));
+            metrics.held_by = Some(slowest.name.clone());
+        } else if self.has_watermarks.load(Relaxed) {
+            metrics.watermark = partitions.iter().map(|p| Timestamp(p.watermark.load(Relaxed))).max();
+        }
+        let latest = partitions.iter().map(|p| p.latest.load(Relaxed)).max().filter(|t| *t > Timestamp::MIN.0);
+        if let (Some(latest), Some(Timestamp(watermark))) = (latest, metrics.watermark) {
+            let is_between = watermark > Timestamp::MIN.0 && watermark < Timestamp::MAX.0;
+            metrics.watermark_lag = is_between.then(|| Interval((latest - watermark).max(0)));
+        }
+    }
+}
+
+fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
+    let mut all: Vec<NodeMetrics> = Vec::new();
+    for node in nodes {
+        let at = all.iter().position(|known| known.label == node.label).unwrap_or_else(|| {
+            all.push(NodeMetrics { label: node.label.clone(), ..NodeMetrics::default() });
+            all.len() - 1
+        });
+        all[at].rows_out += node.rows_out.load(Relaxed);
+        all[at].late_rows += node.late_rows.load(Relaxed);
+        all[at].state_bytes += node.state_bytes.load(Relaxed) as u64;
+        let held = node.held.lock();
+        if !held.is_empty() {
+            all[at].held = held.clone();
+        }
+    }
+    all
+}

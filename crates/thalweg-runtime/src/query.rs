@@ -1,0 +1,250 @@
+//! The handle of a running query.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use thalweg_core::{
+    Batch, Error, Event, Port, Result,
+    connector::{Reader, Wake},
+};
+
+use crate::{
+    chain::Chain,
+    metrics::Metrics,
+    pipe::{Receiver, Sender, Wakes, pipe},
+    pool::{Pool, TaskRef},
+    source::{SourceReader, SourceShape},
+    task::{Intake, Outlet, Pipes, Shared, Task},
+    topology::{SourceParts, Stage, Topology},
+};
+
+/// A query that runs on its own workers. Dropped, it is given up: sinks leave nothing half done.
+pub struct RunningQuery {
+    shared: Arc<Shared>,
+    results: Option<Receiver>,
+    is_reported: bool,
+    // Last, so that the workers end after everything else was let go.
+    pool: Option<Pool>,
+}
+
+/// A way to stop a query and to look at it, from any thread.
+#[derive(Clone)]
+pub struct Control(Arc<Shared>);
+
+impl Control {
+    /// Asks the sources to end. What is still open is not emitted; sinks complete what was.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+
+    /// What the query has done so far.
+    pub fn metrics(&self) -> Metrics {
+        self.0.counters.snapshot()
+    }
+
+    /// Whether the query has ended.
+    pub fn is_ended(&self) -> bool {
+        self.0.is_ended()
+    }
+}
+
+/// Starts a topology.
+///
+/// Errors: what opening a source or making an operator gives; `Error::Environment` if there are no threads to be had.
+pub fn start(topology: Topology) -> Result<RunningQuery> {
+    let Topology { stages, settings, key_groups, on_barrier } = topology;
+    let instances: Vec<usize> = stages.iter().map(|stage| stage.instances).collect();
+    let shared = Arc::new(Shared::new(instances.iter().sum(), settings.memory_limit));
+    let no_threads = |error: std::io::Error| Error::environment(format!("cannot start worker threads: {error}"));
+    let pool = Pool::new(settings.parallelism).map_err(no_threads)?;
+    let mut wiring = Wiring::new(&stages);
+    let results = wiring.results.take();
+    let mut tasks = Vec::new();
+    for (number, stage) in stages.into_iter().enumerate() {
+        let Stage { instances, inputs, source, operators, mut sink } = stage;
+        let mut source = source.map(|parts| Opener::new(parts, &settings, instances, &shared));
+        for instance in 0..instances {
+            let place = pool.reserve();
+            shared.register(place.clone());
+            let (receivers, senders) = wiring.take(number, instance, &place);
+            let intake = match &mut source {
+                Some(opener) => Intake::Source(opener.open(instance, &place)?, 0),
+                None => Intake::Pipes(Pipes::new(receivers, inputs.len())),
+            };
+            let labels = operators.iter().map(|parts| parts.label.clone());
+            let label = labels.clone().next_back().or(source.as_ref().map(|s| s.shape.label.clone()));
+            let counters = labels.map(|label| shared.counters.node(&label)).collect();
+            let parts = operators
+                .iter()
+                .map(|parts| crate::OperatorParts { label: parts.label.clone(), make: Arc::clone(&parts.make) });
+            let chain = Chain::new(
+                parts.collect(),
+                counters,
+                inputs.len().max(1),
+                settings.batch_rows,
+                key_groups,
+                on_barrier,
+            )?;
+            let outlet = match sink.take() {
+                Some((label, sink)) => Outlet::Sink { sink, label, is_dirty: false },
+                None => {
+                    let pipes = senders.into_iter().map(|sender| (sender, VecDeque::new())).collect();
+                    Outlet::Pipes { pipes, is_result: number + 1 == wiring.stages }
+                }
+            };
+            let label = label.unwrap_or_default();
+            let task = Task { label, shared: Arc::clone(&shared), intake, chain, outlet, arrived: 0, is_ending: false };
+            tasks.push((place, task));
+        }
+    }
+    for (place, task) in tasks {
+        pool.start(&place, Box::new(task));
+    }
+    Ok(RunningQuery { shared, results, is_reported: false, pool: Some(pool) })
+}
+
+impl RunningQuery {
+    /// The next rows of the result; waits for them. `None` when there are no more.
+    ///
+    /// Errors: what ended the query; once, then `None`.
+    pub fn next_batch(&mut self) -> Option<Result<Batch>> {
+        while let Some(results) = &mut self.results {
+            if let Some(envelope) = results.pop() {
+                if let Event::Batch(batch) = envelope.event {
+                    return Some(Ok(batch));
+                }
+            } else if results.is_closed() {
+                self.results = None;
+            } else {
+                // The sender unparks the thread that started the query; another one looks again soon.
+                thread::park_timeout(Duration::from_millis(1));
+            }
+        }
+        self.shared.wait();
+        self.take_error().map(Err)
+    }
+
+    /// Waits until the query has ended, and says what it did. Rows of the result that were not taken are not wanted any more.
+    ///
+    /// Errors: what ended the query.
+    pub fn wait(&mut self) -> Result<Metrics> {
+        self.results = None;
+        self.shared.wait();
+        match self.take_error() {
+            Some(error) => Err(error),
+            None => Ok(self.metrics()),
+        }
+    }
+
+    /// A way to stop the query and to look at it, from any thread.
+    pub fn control(&self) -> Control {
+        Control(Arc::clone(&self.shared))
+    }
+
+    /// What the query has done so far.
+    pub fn metrics(&self) -> Metrics {
+        self.shared.counters.snapshot()
+    }
+
+    /// Asks the sources to end. What is still open is not emitted; sinks complete what was.
+    pub fn stop(&self) {
+        self.shared.stop();
+    }
+
+    fn take_error(&mut self) -> Option<Error> {
+        if std::mem::replace(&mut self.is_reported, true) { None } else { self.shared.error.lock().clone() }
+    }
+}
+
+impl Drop for RunningQuery {
+    fn drop(&mut self) {
+        self.results = None;
+        if !self.shared.is_ended() {
+            self.shared.fail(Error::query("the query was given up"));
+        }
+        // The workers finish their turns; tasks that did not end are dropped with their sinks and files.
+        self.pool = None;
+    }
+}
+
+/// The pipes between all instances of all stages, to be handed to their two ends.
+struct Wiring {
+    stages: usize,
+    receivers: HashMap<(usize, usize), Vec<(Port, Receiver)>>,
+    senders: HashMap<(usize, usize), Vec<Sender>>,
+    results: Option<Receiver>,
+}
+
+impl Wiring {
+    fn new(stages: &[Stage]) -> Self {
+        let mut wiring =
+            Self { stages: stages.len(), receivers: HashMap::new(), senders: HashMap::new(), results: None };
+        for (to, stage) in stages.iter().enumerate() {
+            for (port, from) in stage.inputs.iter().enumerate() {
+                for sender in 0..stages[*from].instances {
+                    for receiver in 0..stage.instances {
+                        let (tx, rx) = pipe();
+                        wiring.senders.entry((*from, sender)).or_default().push(tx);
+                        wiring.receivers.entry((to, receiver)).or_default().push((port, rx));
+                    }
+                }
+            }
+        }
+        if stages.last().is_some_and(|last| last.sink.is_none()) {
+            let (tx, rx) = pipe();
+            rx.set_waker(Wakes::Thread(thread::current()));
+            wiring.senders.entry((stages.len() - 1, 0)).or_default().push(tx);
+            wiring.results = Some(rx);
+        }
+        wiring
+    }
+
+    fn take(&mut self, stage: usize, instance: usize, place: &TaskRef) -> (Vec<(Port, Receiver)>, Vec<Sender>) {
+        let receivers = self.receivers.remove(&(stage, instance)).unwrap_or_default();
+        let senders = self.senders.remove(&(stage, instance)).unwrap_or_default();
+        receivers.iter().for_each(|(_, receiver)| receiver.set_waker(Wakes::Task(place.clone())));
+        senders.iter().for_each(|sender| sender.set_waker(Wakes::Task(place.clone())));
+        (receivers, senders)
+    }
+}
+
+/// Opens the partitions of a source for its instances.
+struct Opener {
+    source: Box<dyn thalweg_core::connector::Source>,
+    shape: Arc<SourceShape>,
+    instances: usize,
+    shared: Arc<Shared>,
+}
+
+impl Opener {
+    fn new(parts: SourceParts, settings: &thalweg_plan::Settings, instances: usize, shared: &Arc<Shared>) -> Self {
+        let duration = |micros: i64| Duration::from_micros(micros.max(0) as u64);
+        let shape = SourceShape {
+            label: parts.label,
+            computed: parts.computed,
+            watermark: parts.watermark,
+            skips_bad_rows: parts.skips_bad_rows,
+            batch_rows: settings.batch_rows,
+            linger: duration(settings.batch_linger.0),
+            idle: settings.watermark_idle.map(|idle| duration(idle.0)),
+        };
+        Self { source: parts.source, shape: Arc::new(shape), instances, shared: Arc::clone(shared) }
+    }
+
+    /// Every so-manieth partition is this instance's.
+    fn open(&mut self, instance: usize, place: &TaskRef) -> Result<SourceReader> {
+        let names = self.source.partitions();
+        let mut partitions: Vec<(u32, String, Box<dyn Reader>)> = Vec::new();
+        for number in (instance..names.len()).step_by(self.instances) {
+            let task = place.clone();
+            let wake: Wake = Arc::new(move || task.wake());
+            let reader = self.source.open(number, wake).map_err(|error| error.in_node(&self.shape.label))?;
+            partitions.push((number as u32, names[number].clone(), reader));
+        }
+        Ok(SourceReader::new(partitions, Arc::clone(&self.shape), Arc::clone(&self.shared.counters)))
+    }
+}

@@ -1,0 +1,331 @@
+//! Partitions become batches and watermarks.
+//!
+//! The watermark of a partition follows from its rows in sequence alone: the highest event time so far, minus the delay. So
+//! which rows are late depends neither on batches nor on how partitions interleave.
+
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::SchemaRef;
+use arrow_select::concat::concat_batches;
+use thalweg_core::{
+    Batch, Error, Event, Interval, Origin, Result, Selection, Timestamp,
+    connector::{Read, Reader},
+    expression::Expression,
+};
+use thalweg_plan::node::WatermarkStrategy;
+
+use crate::metrics::{Counters, PartitionProgress};
+
+/// Some partitions of one source, read by one task.
+pub struct SourceReader {
+    partitions: Vec<Partition>,
+    shape: Arc<SourceShape>,
+    counters: Arc<Counters>,
+    emitted: Timestamp,
+    is_idle: bool,
+}
+
+/// What all instances of a source share.
+pub struct SourceShape {
+    /// The node's name.
+    pub label: String,
+    /// What the columns are computed by, if they are not just those that are read.
+    pub computed: Option<(Vec<Arc<dyn Expression>>, SchemaRef)>,
+    /// How event time is followed.
+    pub watermark: Option<WatermarkStrategy>,
+    /// Whether rows without a usable event time are counted and dropped.
+    pub skips_bad_rows: bool,
+    /// The most rows in a batch.
+    pub batch_rows: usize,
+    /// How long a batch may wait to fill.
+    pub linger: Duration,
+    /// When a silent partition is no longer waited for.
+    pub idle: Option<Duration>,
+}
+
+/// What a turn at a source gave.
+pub enum Step {
+    /// Events, caused by an arrival at this time (nanoseconds since the query's start).
+    Events(Vec<Event>, u64),
+    /// A reader asked for a barrier.
+    Barrier,
+    /// Nothing until woken, or until the instant.
+    Wait(Option<Instant>),
+    /// All partitions are at their end.
+    End,
+}
+
+struct Partition {
+    number: u32,
+    reader: Box<dyn Reader>,
+    /// What the reader gave that comes behind the waiting rows.
+    next: Option<Read>,
+    progress: Arc<PartitionProgress>,
+    waiting: Vec<RecordBatch>,
+    waiting_rows: usize,
+    /// When the first of the waiting rows arrived.
+    arrived: Option<(Instant, u64)>,
+    last_rows: Instant,
+    offset: u64,
+    highest: Timestamp,
+    watermark: Timestamp,
+    bad_rows: u64,
+    state: PartitionState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PartitionState {
+    Active,
+    Idle,
+    Ended,
+}
+
+impl SourceReader {
+    /// A reader of these partitions, given with their numbers and names.
+    pub fn new(
+        partitions: Vec<(u32, String, Box<dyn Reader>)>,
+        shape: Arc<SourceShape>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let has_watermark = shape.watermark.is_some();
+        let open = |(number, name, reader)| Partition {
+            number,
+            reader,
+            next: None,
+            progress: counters.partition(name, has_watermark),
+            waiting: Vec::new(),
+            waiting_rows: 0,
+            arrived: None,
+            last_rows: Instant::now(),
+            offset: 0,
+            highest: Timestamp::MIN,
+            watermark: Timestamp::MIN,
+            bad_rows: 0,
+            state: PartitionState::Active,
+        };
+        let partitions = partitions.into_iter().map(open).collect();
+        Self { partitions, shape, counters, emitted: Timestamp::MIN, is_idle: false }
+    }
+
+    /// Reads on: from the partition that is furthest behind in event time, so that the others do not pile up state.
+    pub fn step(&mut self) -> Result<Step> {
+        let mut until: Option<Instant> = None;
+        let mut order: Vec<usize> = (0..self.partitions.len()).collect();
+        order.retain(|i| self.partitions[*i].state != PartitionState::Ended);
+        if order.is_empty() {
+            return Ok(Step::End);
+        }
+        order.sort_by_key(|i| (self.partitions[*i].watermark, self.partitions[*i].offset, *i));
+        for i in order {
+            match self.step_partition(i)? {
+                Step::Wait(at) => until = [until, at].into_iter().flatten().min(),
+                step => return Ok(step),
+            }
+        }
+        Ok(Step::Wait(until))
+    }
+
+    fn step_partition(&mut self, i: usize) -> Result<Step> {
+        let (shape, counters) = (Arc::clone(&self.shape), Arc::clone(&self.counters));
+        let partition = &mut self.partitions[i];
+        loop {
+            let room = shape.batch_rows - partition.waiting_rows;
+            if room == 0 {
+                return self.emit_rows(i);
+            }
+            let read = match partition.next.take() {
+                Some(read) => read,
+                None => partition.reader.read(room).map_err(|error| error.in_node(&shape.label))?,
+            };
+            let bad_rows = partition.reader.bad_rows();
+            counters.bad_rows.fetch_add(bad_rows - std::mem::replace(&mut partition.bad_rows, bad_rows), Relaxed);
+            match read {
+                Read::Rows(rows) => partition.take_in(rows, &counters),
+                // What waits came before what comes now.
+                _ if partition.waiting_rows > 0 && !matches!(read, Read::Wait(_)) => {
+                    partition.next = Some(read);
+                    return self.emit_rows(i);
+                }
+                Read::Wait(at) => return self.wait(i, at),
+                other => return self.emit_other(i, other),
+            }
+        }
+    }
+
+    /// Nothing more is there: what waits goes when it has lingered, and a silent partition becomes idle.
+    fn wait(&mut self, i: usize, at: Option<Instant>) -> Result<Step> {
+        let now = Instant::now();
+        let partition = &mut self.partitions[i];
+        let mut until = at;
+        if let Some((arrived, _)) = partition.arrived {
+            let due = arrived + self.shape.linger;
+            if due <= now {
+                return self.emit_rows(i);
+            }
+            until = Some(until.map_or(due, |at| at.min(due)));
+        }
+        if let Some(idle) = self.shape.idle.filter(|_| partition.state == PartitionState::Active) {
+            let due = partition.last_rows + idle;
+            if due <= now {
+                tracing::info!(partition = %partition.progress.name, "no rows for {idle:?}: not waited for any more");
+                return self.emit_other(i, Read::Idle);
+            }
+            until = Some(until.map_or(due, |at| at.min(due)));
+        }
+        Ok(Step::Wait(until))
+    }
+
+    fn emit_rows(&mut self, i: usize) -> Result<Step> {
+        let shape = Arc::clone(&self.shape);
+        let partition = &mut self.partitions[i];
+        partition.state = PartitionState::Active;
+        partition.progress.is_idle.store(false, Relaxed);
+        let arrived = partition.arrived.take().map_or(0, |(_, arrived)| arrived);
+        let batch = partition.batch(&shape, &self.counters).map_err(|error| error.in_node(&shape.label))?;
+        let mut events = vec![Event::Batch(batch)];
+        self.is_idle = false;
+        events.extend(self.watermark());
+        Ok(Step::Events(events, arrived))
+    }
+
+    fn emit_other(&mut self, i: usize, read: Read) -> Result<Step> {
+        let partition = &mut self.partitions[i];
+        match read {
+            Read::Barrier => return Ok(Step::Barrier),
+            Read::Watermark(t) => {
+                partition.state = PartitionState::Active;
+                partition.progress.is_idle.store(false, Relaxed);
+                partition.move_to(t);
+                self.is_idle = false;
+            }
+            Read::Idle => partition.set_silent(PartitionState::Idle),
+            Read::End | Read::Rows(_) | Read::Wait(_) => partition.set_silent(PartitionState::Ended),
+        }
+        let now = self.counters.now();
+        let is_over = self.partitions.iter().all(|p| p.state == PartitionState::Ended);
+        if is_over {
+            return Ok(Step::Events(vec![Event::Watermark(Timestamp::MAX)], now));
+        }
+        let mut events: Vec<Event> = self.watermark().into_iter().collect();
+        let is_idle = self.partitions.iter().all(|p| p.state != PartitionState::Active);
+        if is_idle && !self.is_idle {
+            events.push(Event::Idle);
+        }
+        self.is_idle = is_idle;
+        Ok(Step::Events(events, now))
+    }
+
+    /// The slowest active partition's watermark, if it is news.
+    fn watermark(&mut self) -> Option<Event> {
+        let active = self.partitions.iter().filter(|p| p.state == PartitionState::Active);
+        let t = active.map(|p| p.watermark).min()?;
+        (t > self.emitted).then(|| {
+            self.emitted = t;
+            Event::Watermark(t)
+        })
+    }
+}
+
+impl Partition {
+    fn take_in(&mut self, rows: RecordBatch, counters: &Counters) {
+        self.last_rows = Instant::now();
+        self.arrived.get_or_insert((self.last_rows, counters.now()));
+        self.waiting_rows += rows.num_rows();
+        self.waiting.push(rows);
+        counters.rows_in.fetch_add(self.waiting.last().map_or(0, RecordBatch::num_rows) as u64, Relaxed);
+    }
+
+    fn set_silent(&mut self, state: PartitionState) {
+        self.state = state;
+        self.progress.is_idle.store(true, Relaxed);
+    }
+
+    fn move_to(&mut self, watermark: Timestamp) {
+        self.watermark = self.watermark.max(watermark);
+        self.progress.watermark.store(self.watermark.0, Relaxed);
+    }
+
+    /// The rows that waited, as a batch that knows where it came from and which of its rows are behind the watermark.
+    fn batch(&mut self, shape: &SourceShape, counters: &Counters) -> Result<Batch> {
+        let rows = match &self.waiting[..] {
+            [only] => only.clone(),
+            several => concat_batches(&several[0].schema(), several)?,
+        };
+        self.waiting.clear();
+        self.waiting_rows = 0;
+        let origin = Origin { partition: self.number, offset: self.offset };
+        self.offset += rows.num_rows() as u64;
+        let mut batch = Batch::new(rows).with_origin(origin);
+        if let Some((expressions, schema)) = &shape.computed {
+            let columns = expressions.iter().map(|e| e.evaluate(&batch)).collect::<Result<_>>()?;
+            batch = batch.with_columns(RecordBatch::try_new(Arc::clone(schema), columns)?);
+        }
+        match &shape.watermark {
+            None => Ok(batch),
+            Some(strategy) => {
+                let batch = self.without_unusable_times(batch, *strategy, shape, counters)?;
+                self.follow(batch, *strategy)
+            }
+        }
+    }
+
+    /// A row must have an event time, within range.
+    fn without_unusable_times(
+        &self,
+        batch: Batch,
+        strategy: WatermarkStrategy,
+        shape: &SourceShape,
+        counters: &Counters,
+    ) -> Result<Batch> {
+        let times = batch.times(strategy.column)?;
+        let is_usable = |row: usize| times.is_valid(row) && Timestamp(times.value(row)).is_in_range();
+        let Some(bad) = (0..times.len()).find(|row| !is_usable(*row)) else { return Ok(batch) };
+        if shape.skips_bad_rows {
+            let good: Vec<u32> = (0..times.len()).filter(|row| is_usable(*row)).map(|row| row as u32).collect();
+            counters.bad_rows.fetch_add((times.len() - good.len()) as u64, Relaxed);
+            return Ok(batch.with_selection(Selection::new(good)));
+        }
+        let schema = batch.schema();
+        let column = schema.field(strategy.column).name();
+        let what = if times.is_null(bad) { "is null" } else { "is out of range" };
+        let row = batch.origin().map_or(0, |origin| origin.offset) + bad as u64 + 1;
+        let message = format!("event time {column:?} {what} in row {row} of {}", self.progress.name);
+        Err(Error::data(message).with_hint("'bad.rows' = 'skip' in the table's options counts and drops such rows"))
+    }
+
+    /// Moves the partition's watermark through the rows, and notes what each met if one is behind it.
+    fn follow(&mut self, batch: Batch, strategy: WatermarkStrategy) -> Result<Batch> {
+        let Interval(delay) = strategy.delay;
+        let times = batch.times(strategy.column)?.values();
+        // Only a row that is earlier than one before it by more than the delay is behind.
+        let (mut highest, mut watermark, mut is_behind) = (self.highest, self.watermark, false);
+        let mut met = Vec::new();
+        for row in batch.rows() {
+            let t = Timestamp(times[row]);
+            if t < watermark && !is_behind {
+                is_behind = true;
+                met = vec![Timestamp::MIN; batch.physical_rows()];
+                self.meet(&batch, times, delay, &mut met);
+            }
+            highest = highest.max(t);
+            watermark = watermark.max(highest.minus(Interval(delay)));
+        }
+        self.highest = highest;
+        self.progress.latest.fetch_max(highest.0, Relaxed);
+        self.move_to(watermark);
+        Ok(if is_behind { batch.with_behind(met.into()) } else { batch })
+    }
+
+    fn meet(&self, batch: &Batch, times: &[i64], delay: i64, met: &mut [Timestamp]) {
+        let (mut highest, mut watermark) = (self.highest, self.watermark);
+        for row in batch.rows() {
+            met[row] = watermark;
+            highest = highest.max(Timestamp(times[row]));
+            watermark = watermark.max(highest.minus(Interval(delay)));
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! One instance of a subquery: events come in from pipes or a source, go through the chain, and out to pipes or a sink.
+
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{
+            AtomicBool, AtomicU64, AtomicUsize,
+            Ordering::{AcqRel, Acquire, Release},
+        },
+    },
+};
+
+use parking_lot::{Condvar, Mutex};
+use thalweg_core::{Epoch, Error, Event, Port, Progress, Result, Timestamp, connector::Sink};
+
+use crate::{
+    chain::Chain,
+    metrics::Counters,
+    pipe::{Envelope, Receiver, Sender},
+    pool::{Run, TaskRef, Turn},
+    source::{SourceReader, Step},
+};
+
+/// How many events a task takes in one turn before others have theirs.
+const TURN: usize = 16;
+
+/// What all tasks of a query share.
+pub struct Shared {
+    /// What is counted.
+    pub counters: Arc<Counters>,
+    /// How much memory the states may take.
+    pub memory_limit: Option<usize>,
+    /// Asked to stop: sources end, and what has arrived is finished.
+    pub is_stopping: AtomicBool,
+    /// The first error; every task gives up then.
+    pub error: Mutex<Option<Error>>,
+    is_failed: AtomicBool,
+    epoch: AtomicU64,
+    running: AtomicUsize,
+    ended: (Mutex<bool>, Condvar),
+    tasks: Mutex<Vec<TaskRef>>,
+}
+
+impl Shared {
+    /// What `tasks` tasks will share.
+    pub fn new(tasks: usize, memory_limit: Option<usize>) -> Self {
+        Self {
+            counters: Arc::new(Counters::new()),
+            memory_limit,
+            is_stopping: AtomicBool::new(false),
+            error: Mutex::new(None),
+            is_failed: AtomicBool::new(false),
+            epoch: AtomicU64::new(0),
+            running: AtomicUsize::new(tasks),
+            ended: (Mutex::new(tasks == 0), Condvar::new()),
+            tasks: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Makes a task known, so that it is woken when the query stops.
+    pub fn register(&self, task: TaskRef) {
+        self.tasks.lock().push(task);
+    }
+
+    /// Ends the query with an error; the first one counts.
+    pub fn fail(&self, error: Error) {
+        self.error.lock().get_or_insert(error);
+        self.is_failed.store(true, Release);
+        self.wake_all();
+    }
+
+    /// Asks the sources to end. Nothing is flushed: what is still open stays open.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Release);
+        self.wake_all();
+    }
+
+    /// Asks the sources for a barrier.
+    pub fn request_barrier(&self) {
+        self.epoch.fetch_add(1, AcqRel);
+        self.wake_all();
+    }
+
+    /// Whether every task has ended.
+    pub fn is_ended(&self) -> bool {
+        *self.ended.0.lock()
+    }
+
+    /// Waits until every task has ended.
+    pub fn wait(&self) {
+        let mut is_ended = self.ended.0.lock();
+        while !*is_ended {
+            self.ended.1.wait(&mut is_ended);
+        }
+    }
+
+    fn wake_all(&self) {
+        let tasks = self.tasks.lock().clone();
+        tasks.iter().for_each(TaskRef::wake);
+    }
+
+    fn task_ended(&self) {
+        if self.running.fetch_sub(1, AcqRel) == 1 {
+            self.counters.end();
+            *self.ended.0.lock() = true;
+            self.ended.1.notify_all();
+        }
+    }
+}
+
+/// One instance of a subquery.
+pub struct Task {
+    /// The subquery's nodes, for errors.
+    pub label: String,
+    /// What its tasks share.
+    pub shared: Arc<Shared>,
+    /// Where events come from.
+    pub intake: Intake,
+    /// What is done with them.
+    pub chain: Chain,
+    /// Where they go.
+    pub outlet: Outlet,
+    /// When what the chain works on arrived.
+    pub arrived: u64,
+    /// Whether nothing is left to be done but to pass on what was put out.
+    pub is_ending: bool,
+}
+
+/// Where a task's events come from.
+pub enum Intake {
+    /// From partitions of a source, and the epoch that they are in.
+    Source(SourceReader, u64),
+    /// From other tasks.
+    Pipes(Pipes),
+}
+
+/// The pipes that end at a task. An input that has delivered a barrier waits for the others.
+pub struct Pipes {
+    inputs: Vec<Input>,
+    next: usize,
+    frontier: thalweg_core::Frontier,
+    ports: Vec<PortState>,
+}
+
+struct Input {
+    port: Port,
+    receiver: Receiver,
+    /// The barrier at which it waits for the others.
+    at_barrier: Option<Epoch>,
+    is_over: bool,
+}
+
+#[derive(Clone)]
+struct PortState {
+    passed: Timestamp,
+    is_idle: bool,
+}
+
+/// Where a task's events go.
+pub enum Outlet {
+    /// To tasks, or to the query's handle, which gets rows only.
+    Pipes {
+        /// Each pipe with what does not fit into it yet.
+        pipes: Vec<(Sender, VecDeque<Envelope>)>,
+        /// Whether these rows are the query's result.
+        is_result: bool,
+    },
+    /// To a sink.
+    Sink {
+        /// The sink.
+        sink: Box<dyn Sink>,
+        /// The node's name.
+        label: String,
+        /// Whether rows were written since the last flush.
+        is_dirty: bool,
+    },
+}
+
+impl Run for Task {
+    fn run(&mut self) -> Turn {
+        if self.shared.is_failed.load(Acquire) {
+            return self.end();
+        }
+        let turn = catch_unwind(AssertUnwindSafe(|| self.turn()));
+        let error = match turn {
+            Ok(Ok(Turn::Done)) => return self.end(),
+            Ok(Ok(turn)) => return turn,
+            Ok(Err(error)) => error,
+            Err(panic) => Error::bug(format!("{} failed unexpectedly: {}", self.label, message_of(panic.as_ref())))
+                .with_hint("this is a fault of the engine, not of the query: please report it"),
+        };
+        self.shared.fail(error);
+        self.end()
+    }
+}
+
+impl Task {
+    fn end(&mut self) -> Turn {
+        if self.shared.is_stopping.load(Acquire) {
+            self.chain.note_held();
+        }
+        // Leave the pipes before the end is known, so that who waits for it finds them closed.
+        self.intake = Intake::Pipes(Pipes::new(Vec::new(), 1));
+        self.outlet = Outlet::Pipes { pipes: Vec::new(), is_result: false };
+        self.shared.task_ended();
+        Turn::Done
+    }
+
+    fn turn(&mut self) -> Result<Turn> {
+        for _ in 0..TURN {
+            if !self.outlet.flush() {
+                return Ok(Turn::Wait(None));
+            }
+            if self.is_ending {
+                return self.outlet.finish().map(|()| Turn::Done);
+            }
+            let is_idle = self.chain.advance()?;
+            self.is_ending = self.put_out()?;
+            self.check_memory()?;
+            if is_idle
+                && !self.is_ending
+                && let Some(turn) = self.take_in()?
+            {
+                return Ok(turn);
+            }
+        }
+        Ok(Turn::Again)
+    }
+
+    /// Hands the next events to the chain; or says how the turn ends.
+    fn take_in(&mut self) -> Result<Option<Turn>> {
+        let taken = match &mut self.intake {
+            Intake::Source(..) if self.shared.is_stopping.load(Acquire) => Taken::End,
+            Intake::Source(_, epoch) if *epoch < self.shared.epoch.load(Acquire) => {
+                *epoch += 1;
+                Taken::Events(vec![(0, Event::Barrier(Epoch(*epoch)))], self.arrived)
+            }
+            Intake::Source(reader, _) => match reader.step()? {
+                Step::Events(events, arrived) => {
+                    Taken::Events(events.into_iter().map(|event| (0, event)).collect(), arrived)
+                }
+                Step::Barrier => {
+                    self.shared.request_barrier();
+                    Taken::Events(Vec::new(), self.arrived)
+                }
+                Step::Wait(until) => Taken::Nothing(until),
+                Step::End => Taken::End,
+            },
+            Intake::Pipes(pipes) => pipes.next(),
+        };
+        match taken {
+            Taken::Events(events, arrived) => {
+                self.arrived = arrived;
+                // The chain works on a stack: the last delivered is the first done.
+                events.into_iter().rev().for_each(|(port, event)| self.chain.deliver(port, event));
+                Ok(None)
+            }
+            Taken::Nothing(until) => {
+                self.outlet.nothing_comes()?;
+                Ok(Some(Turn::Wait(until)))
+            }
+            Taken::End => {
+                self.is_ending = true;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Takes what the chain gave to the outlet; returns whether that was the end, or nobody wants more.
+    fn put_out(&mut self) -> Result<bool> {
+        for event in self.chain.take_out() {
+            let is_end = matches!(event, Event::Watermark(Timestamp::MAX));
+            let is_unwanted = self.outlet.put(event, self.arrived, &self.shared.counters)?;
+            if is_end || is_unwanted {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn check_memory(&self) -> Result<()> {
+        let Some(limit) = self.shared.memory_limit else { return Ok(()) };
+        let (bytes, largest) = self.shared.counters.state();
+        if bytes <= limit {
+            return Ok(());
+        }
+        let message = format!("the query's state takes {bytes} bytes, more than 'memory.limit' = {limit}");
+        let hint = "use shorter windows, a smaller watermark delay or fewer keys, or SET a larger 'memory.limit'";
+        Err(Error::environment(message).with_hint(hint).in_node(largest))
+    }
+}
+
+/// What a task took in.
+enum Taken {
+    /// Events for the chain's first operator, and when what caused them arrived. None, where what was taken says nothing new.
+    Events(Vec<(Port, Event)>, u64),
+    /// Nothing until woken, or until the instant.
+    Nothing(Option<std::time::Instant>),
+    /// Nothing any more.
+    End,
+}
+
+impl Taken {
+    const NOTHING_NEW: Self = Self::Events(Vec::new(), 0);
+}
+
+impl Pipes {
+    /// Pipes that deliver to these ports.
+    pub fn new(receivers: Vec<(Port, Receiver)>, ports: usize) -> Self {
+        let input = |(port, receiver)| Input { port, receiver, at_barrier: None, is_over: false };
+        let inputs: Vec<_> = receivers.into_iter().map(input).collect();
+        let frontier = thalweg_core::Frontier::new(inputs.len().max(1));
+        let state = PortState { passed: Timestamp::MIN, is_idle: false };
+        Self { inputs, next: 0, frontier, ports: vec![state; ports.max(1)] }
+    }
+
+    fn next(&mut self) -> Taken {
+        let waiting = self.inputs.iter().find_map(|input| input.at_barrier);
+        if let Some(epoch) = waiting.filter(|_| self.inputs.iter().all(|i| i.is_over || i.at_barrier.is_some())) {
+            self.inputs.iter_mut().for_each(|input| input.at_barrier = None);
+            return Taken::Events(vec![(0, Event::Barrier(epoch))], 0);
+        }
+        for _ in 0..self.inputs.len() {
+            let number = self.next;
+            self.next = (self.next + 1) % self.inputs.len();
+            let input = &mut self.inputs[number];
+            if input.is_over || input.at_barrier.is_some() {
+                continue;
+            }
+            if let Some(envelope) = input.receiver.pop() {
+                return self.receive(number, envelope);
+            }
+            if input.receiver.is_closed() {
+                // Closed without an end: the query was stopped, and nothing is flushed.
+                input.is_over = true;
+                return Taken::NOTHING_NEW;
+            }
+        }
+        if self.inputs.iter().all(|input| input.is_over) { Taken::End } else { Taken::Nothing(None) }
+    }
+
+    /// Combines the pipes of a port: time on it is the slowest pipe's.
+    fn receive(&mut self, number: usize, envelope: Envelope) -> Taken {
+        let port = self.inputs[number].port;
+        match envelope.event {
+            Event::Batch(_) => {
+                self.frontier.wake(number);
+                self.ports[port].is_idle = false;
+                return Taken::Events(vec![(port, envelope.event)], envelope.arrived);
+            }
+            Event::Barrier(epoch) => {
+                self.inputs[number].at_barrier = Some(epoch);
+                return Taken::NOTHING_NEW;
+            }
+            Event::Watermark(t) => {
+                self.frontier.advance(number, t);
+                self.inputs[number].is_over = t == Timestamp::MAX;
+            }
+            Event::Idle => {
+                self.frontier.idle(number);
+            }
+        }
+        let pipes = || (0..self.inputs.len()).filter(|i| self.inputs[*i].port == port);
+        let slowest = pipes().filter(|i| !self.frontier.is_idle_on(*i)).map(|i| self.frontier.of(i)).min();
+        let state = &mut self.ports[port];
+        let event = match slowest {
+            Some(t) if t > state.passed => {
+                state.passed = t;
+                Event::Watermark(t)
+            }
+            None if !state.is_idle => {
+                state.is_idle = true;
+                Event::Idle
+            }
+            _ => return Taken::NOTHING_NEW,
+        };
+        Taken::Events(vec![(port, event)], envelope.arrived)
+    }
+}
+
+impl Outlet {
+    /// Pushes what did not fit; returns whether all of it fits now, or there is nobody left to wait for.
+    fn flush(&mut self) -> bool {
+        let Self::Pipes { pipes, .. } = self else { return true };
+        let mut is_flushed = true;
+        for (sender, waiting) in pipes.iter_mut() {
+            while let Some(envelope) = waiting.pop_front() {
+                if let Err(envelope) = sender.push(envelope) {
+                    waiting.push_front(envelope);
+                    break;
+                }
+            }
+            if sender.is_closed() {
+                waiting.clear();
+            }
+            is_flushed &= waiting.is_empty();
+        }
+        is_flushed
+    }
+
+    /// Puts an event out; returns whether nobody wants more.
+    fn put(&mut self, event: Event, arrived: u64, counters: &Counters) -> Result<bool> {
+        match self {
+            Self::Pipes { pipes, is_result } => {
+                if *is_result {
+                    let Event::Batch(batch) = &event else { return Ok(false) };
+                    counters.emitted(batch.len(), arrived);
+                }
+                for (_, waiting) in pipes.iter_mut() {
+                    waiting.push_back(Envelope { event: event.clone(), arrived });
+                }
+                self.flush();
+                let Self::Pipes { pipes, .. } = self else { return Ok(false) };
+                Ok(pipes.iter().all(|(sender, _)| sender.is_closed()))
+            }
+            Self::Sink { sink, label, is_dirty } => {
+                let Event::Batch(batch) = event else { return Ok(false) };
+                let progress = sink.write(&batch).map_err(|error| error.in_node(&*label))?;
+                *is_dirty = true;
+                counters.emitted(batch.len(), arrived);
+                Ok(progress == Progress::Finished)
+            }
+        }
+    }
+
+    /// Makes what was written visible while nothing more comes.
+    fn nothing_comes(&mut self) -> Result<()> {
+        if let Self::Sink { sink, label, is_dirty } = self
+            && std::mem::take(is_dirty)
+        {
+            sink.flush().map_err(|error| error.in_node(&*label))?;
+        }
+        Ok(())
+    }
+
+    /// What was put out is all there is.
+    fn finish(&mut self) -> Result<()> {
+        match self {
+            Self::Sink { sink, label, .. } => sink.finish().map_err(|error| error.in_node(&*label)),
+            Self::Pipes { .. } => Ok(()),
+        }
+    }
+}
+
+fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_string())
+}

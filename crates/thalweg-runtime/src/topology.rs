@@ -1,0 +1,69 @@
+//! What is to run: stages of sources, operators and sinks, with their factories.
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use thalweg_core::{
+    KeyGroups, Operator, Result,
+    connector::{Sink, Source},
+    expression::Expression,
+};
+use thalweg_plan::{Settings, node::WatermarkStrategy};
+
+/// A plan that was cut into subqueries and compiled: one stage per subquery.
+pub struct Topology {
+    /// The stages, each behind those it takes rows from. The last one gives the query's rows, or ends in a sink.
+    pub stages: Vec<Stage>,
+    /// How to run them.
+    pub settings: Settings,
+    /// Into how many groups keys are divided.
+    pub key_groups: KeyGroups,
+    /// What happens at a barrier.
+    pub on_barrier: OnBarrier,
+}
+
+/// A subquery: all its instances do the same.
+pub struct Stage {
+    /// How many instances share the rows.
+    pub instances: usize,
+    /// The stages that rows come from, by port of the first operator. None where there is a source.
+    pub inputs: Vec<usize>,
+    /// What is read.
+    pub source: Option<SourceParts>,
+    /// The operators, each behind the one it takes rows from.
+    pub operators: Vec<OperatorParts>,
+    /// Where the rows go, with the node's name; `None` passes them to the next stage or to the query's handle.
+    pub sink: Option<(String, Box<dyn Sink>)>,
+}
+
+/// Reads a table.
+pub struct SourceParts {
+    /// The node's name.
+    pub label: String,
+    /// The table's partitions.
+    pub source: Box<dyn Source>,
+    /// What the columns are computed by, if they are not just those that are read.
+    pub computed: Option<(Vec<Arc<dyn Expression>>, SchemaRef)>,
+    /// How event time is followed.
+    pub watermark: Option<WatermarkStrategy>,
+    /// Whether rows without a usable event time are counted and dropped, rather than an error.
+    pub skips_bad_rows: bool,
+}
+
+/// Makes an operator.
+pub struct OperatorParts {
+    /// The node's name.
+    pub label: String,
+    /// Makes a fresh instance.
+    pub make: Arc<dyn Fn() -> Result<Box<dyn Operator>> + Send + Sync>,
+}
+
+/// What happens at a barrier, when all that belongs to an epoch has arrived at an operator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnBarrier {
+    /// Nothing: the barrier passes.
+    #[default]
+    Pass,
+    /// Each state is saved, and loaded into a fresh operator which takes the place of the old one.
+    Reload,
+}
