@@ -1,1 +1,40 @@
-//! Placeholder.
+//! SQL text → [`Plan`](thalweg_plan::Plan), and no further.
+//!
+//! ```text
+//! text ─ script ─► statements ─ session ─► catalog (CREATE, DROP, SET)
+//!                                   │
+//!                                   └─ planner ─► DataFusion's logical plan ─ optimize ─ lower ─► Plan
+//! ```
+//!
+//! * [`session`]: what a user holds: tables, views, settings
+//! * `script`, `dialect`, `parse`: text → statements; what sqlparser cannot read is read here
+//! * `types`: SQL's types and Arrow's
+//! * `catalog`, `create`, `describe`: tables and views
+//! * `planner`, `functions`, `windowing`: what DataFusion's planner asks us for
+//! * `optimize`: the rules that are right for streams
+//! * `refuse`, `diagnose`: what is not there, and whose fault it is, with the place in the text
+//! * `lower`: logical plan → plan
+
+mod catalog;
+mod create;
+mod describe;
+mod diagnose;
+mod dialect;
+mod functions;
+mod insert;
+mod lower;
+mod optimize;
+mod parse;
+mod planner;
+mod refuse;
+mod script;
+pub mod session;
+mod types;
+mod windowing;
+
+#[cfg(test)]
+mod tests;
+
+pub use diagnose::caret;
+pub use script::Statement;
+pub use session::{ExplainFormat, Outcome, Session};

@@ -1,0 +1,184 @@
+//! GROUP BY: aggregates per window and key, or over all of a bounded input.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use arrow_schema::{DataType, Field, TimeUnit};
+use datafusion_expr::{Expr, logical_plan};
+use thalweg_core::{Error, Result};
+use thalweg_plan::{
+    Node, StreamSchema,
+    node::{Aggregate, AggregateCall, Filter, Windowing},
+    schema::WindowColumns,
+};
+
+use super::{
+    Lowering,
+    stream::{Slot, Stream, WindowColumn, unique_columns},
+    window,
+};
+
+/// What is grouped by: a column of the window, or a key.
+enum Group {
+    Window(WindowColumn),
+    Key(Expr),
+}
+
+impl Lowering<'_> {
+    pub(super) fn aggregate(&mut self, aggregate: &logical_plan::Aggregate) -> Result<Stream> {
+        let mut stream = self.node(&aggregate.input)?;
+        let groups: Vec<_> = aggregate.group_expr.iter().map(|e| e.clone().unalias_nested().data).collect();
+        // Whether the window function can be taken whole: its columns are only grouped by, as they stand.
+        let is_window = |e: &Expr| matches!(stream.slot_of(e), Some(Slot::Window(_)));
+        let computes = |e: &Expr| !is_window(e) && stream.reads_window(e);
+        let by_window = groups.iter().any(is_window);
+        if stream.pending.is_some() && (!by_window || groups.iter().chain(&aggregate.aggr_expr).any(computes)) {
+            stream = self.settle(stream)?;
+        }
+        let groups: Vec<_> = groups.into_iter().map(|e| self.group(&stream, e)).collect();
+        let has_window = groups.iter().any(|group| matches!(group, Group::Window(_)));
+        let windowing = match (has_window, &stream.pending, self.schema(&stream).window) {
+            (true, Some(pending), _) => Windowing::Assigned(pending.windows.clone()),
+            (true, None, Some(WindowColumns { start, end })) => Windowing::Columns { start, end },
+            _ if self.schema(&stream).is_bounded => Windowing::Whole,
+            _ => return Err(self.for_ever(&stream, aggregate)),
+        };
+        let stream = self.narrow_to(stream, &groups, aggregate, &windowing);
+        let windowing = match (windowing, &stream.pending, self.schema(&stream).window) {
+            (Windowing::Assigned(_), Some(pending), _) => Windowing::Assigned(pending.windows.clone()),
+            (Windowing::Columns { .. }, _, Some(WindowColumns { start, end })) => Windowing::Columns { start, end },
+            (other, ..) => other,
+        };
+        self.build(stream, aggregate, groups, windowing)
+    }
+
+    /// Keeps what the aggregate reads: the columns of keys and arguments, and those of the windows.
+    fn narrow_to(
+        &mut self,
+        stream: Stream,
+        groups: &[Group],
+        aggregate: &logical_plan::Aggregate,
+        windowing: &Windowing,
+    ) -> Stream {
+        let keys = groups.iter().filter_map(|group| match group {
+            Group::Key(key) => Some(key),
+            Group::Window(_) => None,
+        });
+        let read = keys.chain(&aggregate.aggr_expr).flat_map(|expression| stream.slots_in(expression));
+        let mut needed: BTreeSet<usize> = read.filter_map(Slot::column).collect();
+        match windowing {
+            Windowing::Whole => {}
+            Windowing::Assigned(windows) => needed.extend([windows.time]),
+            Windowing::Columns { start, end } => {
+                needed.extend([*start, *end].into_iter().chain(self.schema(&stream).time))
+            }
+        }
+        // Rows without columns cannot be counted.
+        if needed.is_empty() {
+            needed.insert(0);
+        }
+        self.narrow(stream, &needed)
+    }
+
+    fn group(&self, stream: &Stream, expression: Expr) -> Group {
+        let schema = self.schema(stream);
+        match (stream.slot_of(&expression), schema.window) {
+            (Some(Slot::Window(column)), _) => Group::Window(column),
+            (Some(Slot::Column(column)), Some(window)) if stream.pending.is_none() => {
+                if column == window.start {
+                    Group::Window(WindowColumn::Start)
+                } else if column == window.end {
+                    Group::Window(WindowColumn::End)
+                } else if Some(column) == schema.time {
+                    // The time of a windowed row follows from its window.
+                    Group::Window(WindowColumn::Time)
+                } else {
+                    Group::Key(expression)
+                }
+            }
+            _ => Group::Key(expression),
+        }
+    }
+
+    fn build(
+        &mut self,
+        stream: Stream,
+        aggregate: &logical_plan::Aggregate,
+        groups: Vec<Group>,
+        windowing: Windowing,
+    ) -> Result<Stream> {
+        let input = self.schema(&stream).clone();
+        let has_windows = windowing != Windowing::Whole;
+        let mut fields: Vec<Field> = Vec::new();
+        if has_windows {
+            let time = match &windowing {
+                Windowing::Assigned(windows) => Some(windows.time),
+                _ => input.time,
+            };
+            let local = DataType::Timestamp(TimeUnit::Microsecond, None);
+            fields.extend(window::window_fields(time.map_or(&local, |time| input.columns.field(time).data_type())));
+        }
+        let (mut keys, mut calls, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+        let logical = aggregate.schema.fields();
+        for (group, field) in groups.into_iter().zip(logical) {
+            slots.push(Slot::Column(match group {
+                Group::Window(column) => column as usize,
+                Group::Key(key) => {
+                    keys.push(self.rebase(&stream, &key)?);
+                    fields.push(field.as_ref().clone());
+                    fields.len() - 1
+                }
+            }));
+        }
+        let first_call = fields.len();
+        for (call, field) in aggregate.aggr_expr.iter().zip(&logical[slots.len()..]) {
+            let Expr::AggregateFunction(function) = self.rebase(&stream, call)?.unalias_nested().data else {
+                return Err(Error::bug(format!("{call} is no aggregate")));
+            };
+            calls.push(function);
+            slots.push(Slot::Column(fields.len()));
+            fields.push(field.as_ref().clone());
+        }
+        let columns = unique_columns(fields);
+        let output = |i: usize| Arc::clone(columns.field(first_call + i));
+        let aggregates: Vec<_> =
+            calls.into_iter().enumerate().map(|(i, function)| AggregateCall { function, output: output(i) }).collect();
+        let schema = StreamSchema {
+            columns: Arc::clone(&columns),
+            time: has_windows.then_some(WindowColumn::Time as usize),
+            window: has_windows
+                .then_some(WindowColumns { start: WindowColumn::Start as usize, end: WindowColumn::End as usize }),
+            is_bounded: input.is_bounded,
+        };
+        let node = Node::Aggregate(Aggregate { windowing, keys, aggregates });
+        let mut node = self.plan.add(node, vec![stream.node], schema.clone());
+        // What was asked of the windows is asked of their results: the aggregate has the window's columns first.
+        if let Some(predicate) = stream.pending.and_then(|pending| pending.predicate) {
+            node = self.plan.add(Node::Filter(Filter { predicate }), vec![node], schema);
+        }
+        Ok(Stream { node, columns: Arc::clone(&aggregate.schema), slots, pending: None })
+    }
+
+    /// The refusal of a group that never ends.
+    fn for_ever(&self, stream: &Stream, aggregate: &logical_plan::Aggregate) -> Error {
+        let schema = self.schema(stream);
+        let what = if aggregate.aggr_expr.is_empty() { "DISTINCT" } else { "GROUP BY" };
+        let at = |word: &str| self.words.find_keywords(word);
+        let at = at(what).or_else(|| at("GROUP BY")).or_else(|| at("UNION")).or_else(|| at("SELECT"));
+        let message = match (what, aggregate.group_expr.is_empty()) {
+            ("DISTINCT", _) => "DISTINCT over an unbounded stream would have to remember every row for ever",
+            (_, true) => "an aggregate over an unbounded stream would never be complete",
+            (_, false) => "GROUP BY over an unbounded stream would have to keep every group for ever",
+        };
+        let hint = match (schema.window, schema.time) {
+            (Some(_), _) => "add the window to it: GROUP BY window_start, window_end".to_string(),
+            (None, Some(time)) => format!(
+                "group by windows: FROM TUMBLE(t, {}, INTERVAL '1' HOUR) GROUP BY window_start, window_end",
+                schema.columns.field(time).name()
+            ),
+            (None, None) => "declare a WATERMARK, and group by windows: FROM TUMBLE(t, ts, INTERVAL '1' HOUR) \
+                             GROUP BY window_start, window_end"
+                .to_string(),
+        };
+        Error::query(message).with_hint(hint).at(at.unwrap_or(self.words.start()))
+    }
+}

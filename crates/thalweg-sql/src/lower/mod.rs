@@ -1,0 +1,343 @@
+//! DataFusion's logical plan → [`Plan`].
+//!
+//! Each logical node becomes a [`Stream`]: a node of our plan, and which of its columns (*slots*) the logical columns are.
+//! So choosing and renaming columns costs no node. A window function is *pending* at first: an aggregate above takes it
+//! whole ([`Windowing::Assigned`](thalweg_plan::node::Windowing)); anything else that asks for the window's columns makes it a
+//! node of its own.
+//!
+//! * [`stream`]: slots, and expressions over them
+//! * [`aggregate`]: GROUP BY
+//! * [`window`]: window functions
+//! * [`names`]: names of columns that nobody named
+
+mod aggregate;
+mod names;
+mod stream;
+mod window;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use arrow_schema::{DataType, Field};
+use datafusion_common::{DFSchema, DFSchemaRef};
+use datafusion_expr::{Expr, ExprSchemable, FetchType, LogicalPlan, SkipType, utils::split_conjunction};
+use thalweg_core::{Error, Result};
+use thalweg_plan::{
+    Node, NodeId, Plan, Settings, StreamSchema,
+    node::{Filter, Limit, Map, Sink, Sort, SortKey, Source, Values},
+    schema::WindowColumns,
+};
+
+use crate::{diagnose, planner::Readable, script::Words};
+use stream::{Slot, Stream, unique_columns};
+
+/// A plan that gives the logical plan's columns to the sink.
+pub(crate) fn lower(logical: &LogicalPlan, sink: Sink, settings: &Settings, words: &Words) -> Result<Plan> {
+    let mut lowering = Lowering { plan: Plan::new(settings.clone()), words };
+    let stream = lowering.node(logical)?;
+    let stream = lowering.exactly(stream)?;
+    let schema = lowering.schema(&stream).clone();
+    lowering.plan.add(Node::Sink(sink), vec![stream.node], schema);
+    Ok(lowering.plan)
+}
+
+struct Lowering<'a> {
+    plan: Plan,
+    words: &'a Words,
+}
+
+impl Lowering<'_> {
+    fn node(&mut self, logical: &LogicalPlan) -> Result<Stream> {
+        match logical {
+            LogicalPlan::TableScan(scan) => {
+                let Some(readable) = scan.source.downcast_ref::<Readable>() else {
+                    return Err(Error::bug(format!("{} is no table of ours", scan.table_name)));
+                };
+                if !scan.filters.is_empty() || scan.fetch.is_some() {
+                    return Err(Error::bug("sources take no filters and no limits"));
+                }
+                self.source(readable, scan.projection.as_deref(), &scan.projected_schema)
+            }
+            LogicalPlan::SubqueryAlias(alias) => {
+                let stream = self.node(&alias.input)?;
+                Ok(stream.renamed(&alias.schema))
+            }
+            LogicalPlan::Projection(projection) => {
+                if let LogicalPlan::EmptyRelation(empty) = &*projection.input
+                    && empty.produce_one_row
+                {
+                    let row = projection.expr.iter().map(|e| e.clone().unalias_nested().data).collect();
+                    return Ok(self.values(vec![row], &projection.schema));
+                }
+                let stream = self.node(&projection.input)?;
+                self.project(stream, &projection.expr, &projection.schema)
+            }
+            LogicalPlan::Filter(filter) => {
+                let stream = self.node(&filter.input)?;
+                self.filter(stream, &filter.predicate)
+            }
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
+            LogicalPlan::Extension(extension) => self.window(extension),
+            LogicalPlan::Union(union) => {
+                let inputs = union.inputs.iter().map(|input| self.node(input)).collect::<Result<Vec<_>>>()?;
+                self.union(inputs, &union.schema)
+            }
+            LogicalPlan::Sort(sort) => self.sort(sort, sort.fetch),
+            LogicalPlan::Limit(limit) => self.limit(limit),
+            LogicalPlan::Values(values) => Ok(self.values(values.values.clone(), &values.schema)),
+            LogicalPlan::EmptyRelation(empty) => {
+                if !empty.produce_one_row {
+                    return Ok(self.values(vec![], &empty.schema));
+                }
+                // One row of which nothing is asked: it needs a column to be a row.
+                let field = Field::new("one", DataType::Int64, false);
+                let columns = unique_columns([field]);
+                let schema = StreamSchema::plain(columns, true);
+                let node = Node::Values(Values { rows: vec![vec![datafusion_expr::lit(1_i64)]] });
+                let node = self.plan.add(node, vec![], schema);
+                Ok(Stream { node, columns: Arc::clone(&empty.schema), slots: vec![], pending: None })
+            }
+            other => {
+                Err(Error::query(format!("this cannot be run on a stream: {}", other.display())).at(self.words.start()))
+            }
+        }
+    }
+
+    fn source(&mut self, readable: &Readable, projection: Option<&[usize]>, logical: &DFSchemaRef) -> Result<Stream> {
+        let columns = unique_columns(readable.columns.fields().iter().map(|field| field.as_ref().clone()));
+        let schema = StreamSchema {
+            columns,
+            time: readable.watermark.map(|watermark| watermark.column),
+            window: None,
+            is_bounded: readable.is_bounded,
+        };
+        let source = Source {
+            table: readable.definition.clone(),
+            physical: Arc::clone(&readable.physical),
+            computed: readable.computed.clone(),
+            watermark: readable.watermark,
+            partitions: readable.partitions,
+        };
+        let node = self.plan.add(Node::Source(source), vec![], schema);
+        let slots = match projection {
+            Some(columns) => columns.iter().map(|column| Slot::Column(*column)).collect(),
+            None => (0..readable.columns.fields().len()).map(Slot::Column).collect(),
+        };
+        Ok(Stream { node, columns: Arc::clone(logical), slots, pending: None })
+    }
+
+    fn values(&mut self, rows: Vec<Vec<Expr>>, logical: &DFSchemaRef) -> Stream {
+        let columns = unique_columns(logical.fields().iter().map(|field| field.as_ref().clone()));
+        let node = self.plan.add(Node::Values(Values { rows }), vec![], StreamSchema::plain(columns, true));
+        Stream::whole(node, logical)
+    }
+
+    fn project(&mut self, mut stream: Stream, expressions: &[Expr], logical: &DFSchemaRef) -> Result<Stream> {
+        let bare: Vec<_> = expressions.iter().map(|e| e.clone().unalias_nested().data).collect();
+        let slots = bare.iter().map(|e| stream.slot_of(e)).collect::<Option<Vec<_>>>();
+        if let Some(slots) = slots {
+            return Ok(Stream { columns: Arc::clone(logical), slots, ..stream });
+        }
+        let computes_on_window = |e: &Expr| stream.slot_of(e).is_none() && stream.reads_window(e);
+        if stream.pending.is_some() && bare.iter().any(computes_on_window) {
+            stream = self.settle(stream)?;
+        }
+        let mut map = MapBuilder::default();
+        let mut slots = Vec::new();
+        for (expression, field) in bare.iter().zip(logical.fields()) {
+            slots.push(match stream.slot_of(expression) {
+                Some(slot) if !matches!(slot, Slot::Column(_)) => slot,
+                slot => {
+                    let from = slot.and_then(|slot| slot.column());
+                    Slot::Column(map.add(self.rebase(&stream, expression)?, field.as_ref().clone(), from))
+                }
+            });
+        }
+        self.keep_hidden(&mut stream, &mut map);
+        let node = self.add_map(stream.node, map);
+        Ok(Stream { node, columns: Arc::clone(logical), slots, pending: stream.pending })
+    }
+
+    /// Adds what is not selected but needed further up: the time of a pending window, the other bound of a window.
+    fn keep_hidden(&self, stream: &mut Stream, map: &mut MapBuilder) {
+        let schema = self.plan.node(stream.node).schema.clone();
+        let keep = |map: &mut MapBuilder, column: usize| {
+            map.from.iter().position(|from| *from == Some(column)).unwrap_or_else(|| {
+                let field = schema.columns.field(column).as_ref().clone();
+                map.add(Expr::Column(field.name().clone().into()), field, Some(column))
+            })
+        };
+        if let Some(pending) = &mut stream.pending {
+            pending.windows.time = keep(map, pending.windows.time);
+        } else if let Some(WindowColumns { start, end }) = schema.window
+            && map.from.iter().any(|from| *from == Some(start) || *from == Some(end))
+        {
+            keep(map, start);
+            keep(map, end);
+        }
+    }
+
+    fn add_map(&mut self, input: NodeId, map: MapBuilder) -> NodeId {
+        let schema = self.plan.node(input).schema.project(unique_columns(map.fields), &map.from);
+        self.plan.add(Node::Map(Map { expressions: map.expressions }), vec![input], schema)
+    }
+
+    fn filter(&mut self, mut stream: Stream, predicate: &Expr) -> Result<Stream> {
+        let parts: Vec<_> = split_conjunction(predicate).into_iter().cloned().collect();
+        let reads_both = |part: &Expr| stream.reads_window(part) && stream.reads_column(part);
+        if stream.pending.is_some() && parts.iter().any(reads_both) {
+            stream = self.settle(stream)?;
+        }
+        let (window, rows): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| stream.reads_window(part));
+        if let Some(predicate) = datafusion_expr::utils::conjunction(rows) {
+            let predicate = self.rebase(&stream, &predicate)?;
+            let schema = self.plan.node(stream.node).schema.clone();
+            stream.node = self.plan.add(Node::Filter(Filter { predicate }), vec![stream.node], schema);
+        }
+        stream.filter_windows(window)
+    }
+
+    fn union(&mut self, inputs: Vec<Stream>, logical: &DFSchemaRef) -> Result<Stream> {
+        let mut nodes = Vec::new();
+        for input in inputs {
+            let input = self.cast_to(input, logical)?;
+            nodes.push(input.node);
+        }
+        let schemas: Vec<_> = nodes.iter().map(|node| &self.plan.node(*node).schema).collect();
+        let shared = |same: bool| schemas.first().filter(|_| same);
+        let schema = StreamSchema {
+            columns: unique_columns(logical.fields().iter().map(|field| field.as_ref().clone())),
+            time: shared(schemas.iter().all(|s| s.time == schemas[0].time)).and_then(|s| s.time),
+            window: shared(schemas.iter().all(|s| s.window == schemas[0].window)).and_then(|s| s.window),
+            is_bounded: schemas.iter().all(|s| s.is_bounded),
+        };
+        let node = self.plan.add(Node::Union, nodes, schema);
+        Ok(Stream::whole(node, logical))
+    }
+
+    /// The logical columns with exactly these types.
+    fn cast_to(&mut self, stream: Stream, target: &DFSchemaRef) -> Result<Stream> {
+        let differs = |(have, want): (&Arc<Field>, &Arc<Field>)| have.data_type() != want.data_type();
+        if !stream.columns.fields().iter().zip(target.fields()).any(differs) {
+            return self.exactly(stream);
+        }
+        let columns = stream.columns.columns().into_iter().map(Expr::Column).zip(target.fields());
+        let cast = columns.map(|(column, field)| column.cast_to(field.data_type(), &*stream.columns));
+        let cast = cast.collect::<datafusion_common::Result<Vec<_>>>();
+        let cast = cast.map_err(|error| diagnose::planning(error, self.words))?;
+        let stream = self.project(stream, &cast, target)?;
+        self.exactly(stream)
+    }
+
+    fn sort(&mut self, sort: &datafusion_expr::logical_plan::Sort, fetch: Option<usize>) -> Result<Stream> {
+        let stream = self.node(&sort.input)?;
+        let stream = self.settle(stream)?;
+        let needed = stream.slots.iter().filter_map(|slot| slot.column()).collect();
+        let stream = self.narrow(stream, &needed);
+        if !self.schema(&stream).is_bounded {
+            return Err(Error::query("ORDER BY over an unbounded stream would have to wait for its end")
+                .with_hint("leave it out: windows come in the order of their ends; bounded tables can be sorted")
+                .at(self.words.find_keywords("ORDER BY").unwrap_or(self.words.start())));
+        }
+        let mut keys = Vec::new();
+        for key in &sort.expr {
+            let expression = self.rebase(&stream, &key.expr)?;
+            keys.push(SortKey { expression, descending: !key.asc, nulls_first: key.nulls_first });
+        }
+        // Sorted rows are no longer in the order of their time.
+        let schema = StreamSchema { time: None, window: None, ..self.schema(&stream).clone() };
+        let node = self.plan.add(Node::Sort(Sort { keys, fetch }), vec![stream.node], schema);
+        Ok(Stream { node, ..stream })
+    }
+
+    fn limit(&mut self, limit: &datafusion_expr::logical_plan::Limit) -> Result<Stream> {
+        let wrong = |what: &str| {
+            let at = self.words.find_keywords(what).unwrap_or(self.words.start());
+            Error::query(format!("{what} must be a whole number written in the query")).at(at)
+        };
+        let planning = |error| diagnose::planning(error, self.words);
+        let SkipType::Literal(skip) = limit.get_skip_type().map_err(planning)? else { return Err(wrong("OFFSET")) };
+        let FetchType::Literal(fetch) = limit.get_fetch_type().map_err(planning)? else { return Err(wrong("LIMIT")) };
+        let stream = match &*limit.input {
+            // Only so many rows need be kept to sort them.
+            LogicalPlan::Sort(sort) => self.sort(sort, fetch.map(|rows| rows.saturating_add(skip)))?,
+            input => self.node(input)?,
+        };
+        let stream = self.settle(stream)?;
+        let schema = self.schema(&stream).clone();
+        let node = self.plan.add(Node::Limit(Limit { skip, fetch }), vec![stream.node], schema);
+        Ok(Stream { node, ..stream })
+    }
+
+    /// The same stream, whose node has only the columns that are needed, before they are sent or kept.
+    fn narrow(&mut self, mut stream: Stream, needed: &BTreeSet<usize>) -> Stream {
+        let schema = self.schema(&stream).clone();
+        if needed.len() == schema.columns.fields().len() {
+            return stream;
+        }
+        let mut map = MapBuilder::default();
+        for column in needed {
+            let field = schema.columns.field(*column).as_ref().clone();
+            map.add(Expr::Column(field.name().clone().into()), field, Some(*column));
+        }
+        let moved = |column: usize| needed.iter().position(|kept| *kept == column);
+        stream.node = self.add_map(stream.node, map);
+        for slot in &mut stream.slots {
+            if let Slot::Column(column) = slot {
+                *slot = moved(*column).map_or(Slot::Dropped, Slot::Column);
+            }
+        }
+        if let Some(pending) = &mut stream.pending {
+            pending.windows.time = moved(pending.windows.time).expect("the time of a window is needed");
+        }
+        stream
+    }
+
+    /// A stream whose node has exactly the logical columns, under their names.
+    fn exactly(&mut self, stream: Stream) -> Result<Stream> {
+        let stream = self.settle(stream)?;
+        let have = self.schema(&stream).columns.fields();
+        let want = stream.columns.fields();
+        let is_same = have.len() == want.len()
+            && stream.slots.iter().enumerate().all(|(i, slot)| *slot == Slot::Column(i))
+            && have.iter().zip(want).all(|(a, b)| *a.name() == names::readable(b.name()));
+        if is_same {
+            return Ok(stream);
+        }
+        let mut map = MapBuilder::default();
+        for (slot, field) in stream.slots.iter().zip(stream.columns.fields()) {
+            let column = slot.column().ok_or_else(|| Error::bug("a settled stream has no pending columns"))?;
+            let source = self.schema(&stream).columns.field(column);
+            let field = source.as_ref().clone().with_name(field.name());
+            map.add(Expr::Column(source.name().clone().into()), field, Some(column));
+        }
+        let node = self.add_map(stream.node, map);
+        Ok(Stream::whole(node, &stream.columns))
+    }
+
+    fn schema(&self, stream: &Stream) -> &StreamSchema {
+        &self.plan.node(stream.node).schema
+    }
+
+    /// The expression over the columns of the stream's node.
+    fn rebase(&self, stream: &Stream, expression: &Expr) -> Result<Expr> {
+        let columns: &DFSchema = &self.schema(stream).columns;
+        stream.rebase(expression, columns).map_err(|error| diagnose::planning(error, self.words))
+    }
+}
+
+/// The columns of a map that is being put together.
+#[derive(Default)]
+struct MapBuilder {
+    expressions: Vec<Expr>,
+    fields: Vec<Field>,
+    from: Vec<Option<usize>>,
+}
+
+impl MapBuilder {
+    fn add(&mut self, expression: Expr, field: Field, from: Option<usize>) -> usize {
+        self.expressions.push(expression);
+        self.fields.push(field);
+        self.from.push(from);
+        self.fields.len() - 1
+    }
+}

@@ -1,0 +1,52 @@
+//! The rules of DataFusion that are right for streams, and no others.
+//!
+//! Left out, among others: `single_distinct_to_groupby` (two aggregations for one), `eliminate_filter` and
+//! `propagate_empty_relation` (they take a stream's event time away), `eliminate_group_by_constant`, everything on joins.
+
+use std::sync::Arc;
+
+use datafusion_common::{Result, config::ConfigOptions};
+use datafusion_expr::LogicalPlan;
+use datafusion_optimizer::{
+    Analyzer, Optimizer, OptimizerContext, OptimizerRule, common_subexpr_eliminate::CommonSubexprEliminate,
+    eliminate_duplicated_expr::EliminateDuplicatedExpr, optimize_projections::OptimizeProjections,
+    optimize_unions::OptimizeUnions, push_down_filter::PushDownFilter,
+    replace_distinct_aggregate::ReplaceDistinctWithAggregate, simplify_expressions::SimplifyExpressions,
+};
+
+use crate::functions::Microseconds;
+
+/// The plan with the types of its expressions settled.
+pub(crate) fn analyze(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+    let mut analyzer = Analyzer::new();
+    analyzer.add_function_rewrite(Arc::new(Microseconds));
+    analyzer.execute_and_check(plan, options, |_, _| {})
+}
+
+/// A plan with the same rows that does less.
+pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+    let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
+        Arc::new(OptimizeUnions::new()),
+        Arc::new(SimplifyExpressions::new()),
+        Arc::new(ReplaceDistinctWithAggregate::new()),
+        Arc::new(EliminateDuplicatedExpr::new()),
+        Arc::new(PushDownFilter::new()),
+        Arc::new(CommonSubexprEliminate::new()),
+        Arc::new(OptimizeProjections::new()),
+    ];
+    run(plan, options, rules)
+}
+
+/// The plan with its expressions simplified: `now()` becomes the query's start, constants are computed.
+pub(crate) fn simplify(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+    run(plan, options, vec![Arc::new(SimplifyExpressions::new())])
+}
+
+fn run(
+    plan: LogicalPlan,
+    options: &ConfigOptions,
+    rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
+) -> Result<LogicalPlan> {
+    let context = OptimizerContext::new_with_config_options(Arc::new(options.clone()));
+    Optimizer::with_rules(rules).optimize(plan, &context, |_, _| {})
+}

@@ -1,0 +1,278 @@
+//! What is not there: each with the reason, and the way out where there is one.
+
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_expr::{Distinct, Expr, LogicalPlan};
+use sqlparser::tokenizer::TokenWithSpan;
+use thalweg_core::{Error, Result, error::Span};
+
+use crate::{
+    diagnose,
+    script::{Words, is_word},
+};
+
+/// The words that give it away, what is said, and what to do.
+type Refusal = (&'static str, &'static str, &'static str);
+
+const STATEMENTS: [Refusal; 28] = [
+    (
+        "UPDATE",
+        "UPDATE is not there: a stream is only ever added to",
+        "SELECT the changed rows, and INSERT them INTO another table",
+    ),
+    ("DELETE", "DELETE is not there: a stream is only ever added to", "SELECT the rows to keep with WHERE"),
+    ("MERGE", "MERGE is not there: a stream is only ever added to", "INSERT INTO another table"),
+    ("TRUNCATE", "TRUNCATE is not there: tables belong to their connectors", "remove the data where it is kept"),
+    ("COPY", "COPY is not there", "CREATE TABLE with a connector for the file, and INSERT INTO it"),
+    ("ALTER", "ALTER is not there", "CREATE OR REPLACE TABLE changes a table"),
+    ("USE", "USE is not there: there are no catalogs and databases", "leave it out"),
+    ("BEGIN STATEMENT SET", "statement sets are not there yet", "run the INSERT statements one after another"),
+    ("EXECUTE STATEMENT SET", "statement sets are not there yet", "run the INSERT statements one after another"),
+    ("BEGIN", "transactions are not there yet", "leave it out"),
+    ("START TRANSACTION", "transactions are not there yet", "leave it out"),
+    ("COMMIT", "transactions are not there yet", "leave it out"),
+    ("ROLLBACK", "transactions are not there yet", "leave it out"),
+    ("CREATE FUNCTION", "functions cannot be defined in SQL yet", "SHOW FUNCTIONS lists those that are there"),
+    ("CREATE CATALOG", "there are no catalogs and databases", "leave it out"),
+    ("CREATE DATABASE", "there are no catalogs and databases", "leave it out"),
+    ("CREATE SCHEMA", "there are no catalogs and databases", "leave it out"),
+    ("CREATE MATERIALIZED", "materialized views are not there yet", "CREATE VIEW, or INSERT INTO a table"),
+    ("CREATE INDEX", "indexes are not there: streams are read once", "leave it out"),
+    (
+        "CREATE EXTERNAL",
+        "CREATE EXTERNAL TABLE is not there: every table is external",
+        "write CREATE TABLE … WITH ('connector' = …)",
+    ),
+    (
+        "CREATE STREAM",
+        "CREATE STREAM is not there: every table is a stream",
+        "write CREATE TABLE … WITH ('connector' = …)",
+    ),
+    (
+        "CREATE SOURCE",
+        "CREATE SOURCE is not there: a table can be read and written",
+        "write CREATE TABLE … WITH ('connector' = …)",
+    ),
+    (
+        "CREATE SINK",
+        "CREATE SINK is not there: a table can be read and written",
+        "write CREATE TABLE … WITH ('connector' = …), and INSERT INTO it",
+    ),
+    ("ANALYZE", "ANALYZE is not there: streams have no statistics", "leave it out"),
+    ("PREPARE", "prepared statements are not there yet", "write the values into the statement"),
+    ("EXECUTE", "prepared statements are not there yet", "write the values into the statement"),
+    ("ADD JAR", "ADD JAR is not there: connectors are part of the engine", "leave it out"),
+    ("TABLE", "TABLE t is not there as a statement", "write SELECT * FROM t"),
+];
+
+const CLAUSES: [Refusal; 33] = [
+    (
+        "MATCH_RECOGNIZE",
+        "MATCH_RECOGNIZE is not there yet",
+        "find single rows with WHERE, or count them per window with TUMBLE",
+    ),
+    ("FOR SYSTEM_TIME", "temporal joins are not there yet", "join the rows before they arrive here"),
+    ("RECURSIVE", "WITH RECURSIVE is not there: a stream is read once", "write the steps one after another"),
+    ("LATERAL", "LATERAL is not there yet", "compute the columns in a subquery in FROM"),
+    ("UNNEST", "UNNEST is not there yet: columns are flat", "write one row per element where the data comes from"),
+    ("PIVOT", "PIVOT is not there", "write one aggregate with FILTER (WHERE …) per column"),
+    ("UNPIVOT", "UNPIVOT is not there", "write one SELECT per column, and UNION ALL between them"),
+    ("TABLESAMPLE", "TABLESAMPLE is not there", "write WHERE random() < 0.1"),
+    ("EMIT", "EMIT is not there yet: a window's result is given once, when the window is complete", "leave it out"),
+    ("QUALIFY", "QUALIFY is not there yet", "rank the rows of bounded input with ORDER BY and LIMIT"),
+    (
+        "JOIN",
+        "joins are not there yet",
+        "put the streams together with UNION ALL, and group what belongs together by a window and a key",
+    ),
+    ("OVER", "OVER is not there yet", "aggregate over TUMBLE or HOP windows with GROUP BY window_start, window_end"),
+    ("WITHIN GROUP", "WITHIN GROUP is not there yet", "write approx_percentile_cont(column, 0.5) or median(column)"),
+    ("INTERSECT", "INTERSECT is not there: it would have to remember every row for ever", "filter with WHERE"),
+    ("EXCEPT", "EXCEPT is not there: it would have to remember every row for ever", "filter with WHERE"),
+    ("MINUS", "MINUS is not there: it would have to remember every row for ever", "filter with WHERE"),
+    ("EXISTS", "EXISTS is not there yet", "filter with WHERE on the row's own columns"),
+    ("GROUPING SETS", "GROUPING SETS are not there yet", "write one SELECT per grouping, and UNION ALL between them"),
+    ("ROLLUP", "ROLLUP is not there yet", "write one SELECT per grouping, and UNION ALL between them"),
+    ("CUBE", "CUBE is not there yet", "write one SELECT per grouping, and UNION ALL between them"),
+    ("DISTINCT ON", "DISTINCT ON is not there yet", "group by the keys, and take first_value(…) of the other columns"),
+    ("SORT BY", "SORT BY is not there", "write ORDER BY"),
+    ("CLUSTER BY", "CLUSTER BY is not there", "leave it out"),
+    ("DISTRIBUTE BY", "DISTRIBUTE BY is not there", "leave it out"),
+    ("CONNECT BY", "CONNECT BY is not there: a stream is read once", "write the steps one after another"),
+    ("FETCH", "FETCH is not there", "write LIMIT"),
+    ("FOR UPDATE", "FOR UPDATE is not there: a query changes nothing", "leave it out"),
+    ("ANY (", "ANY is not there", "write IN (…) with values"),
+    ("ALL (", "ALL is not there", "write the comparisons with AND between them"),
+    ("ARRAY [", "arrays are not there yet: columns are flat", "write one column per element"),
+    ("MAP [", "maps are not there yet: columns are flat", "write one column per entry"),
+    ("ROW (", "rows as values are not there yet: columns are flat", "write one column per part"),
+    ("STRUCT (", "structs are not there yet: columns are flat", "write one column per part"),
+];
+
+const TABLE_CLAUSES: [Refusal; 4] = [
+    ("PARTITIONED", "PARTITIONED BY is not there yet", "leave it out: a file source has one partition per file"),
+    (
+        "LIKE",
+        "CREATE TABLE … LIKE is not there yet",
+        "write the columns and options again; SHOW CREATE TABLE shows them",
+    ),
+    ("AS", "CREATE TABLE … AS SELECT is not there yet", "CREATE TABLE first, then INSERT INTO it"),
+    ("DISTRIBUTED", "DISTRIBUTED BY is not there yet", "leave it out"),
+];
+
+const COLUMN_CLAUSES: [Refusal; 6] = [
+    ("METADATA", "METADATA columns are not there yet", "leave the column out"),
+    ("DEFAULT", "columns have no DEFAULT", "write the value in INSERT INTO … SELECT"),
+    ("UNIQUE", "UNIQUE would have to remember every value for ever", "leave it out"),
+    ("CHECK", "CHECK is not there", "filter with WHERE"),
+    ("REFERENCES", "foreign keys are not there", "leave it out"),
+    ("GENERATED", "GENERATED ALWAYS AS is not there", "write a computed column: name AS expression"),
+];
+
+fn refusal((_, message, hint): &Refusal) -> Error {
+    Error::query(*message).with_hint(*hint)
+}
+
+/// A statement that is refused by its first words.
+pub(crate) fn statement(words: &Words) -> Option<Error> {
+    let begins_so = |refusal: &&Refusal| {
+        let mut tokens = words.tokens.iter();
+        // CREATE OR REPLACE TEMPORARY X begins like CREATE X.
+        let mut next = move || tokens.find(|t| !["OR", "REPLACE", "TEMPORARY"].iter().any(|w| is_word(t, w)));
+        refusal.0.split(' ').all(|word| next().is_some_and(|token| is_word(token, word)))
+    };
+    STATEMENTS.iter().find(begins_so).map(|found| refusal(found).at(words.start()))
+}
+
+/// A clause that is refused, wherever it stands. Asked only when something went wrong, so that columns may have these names.
+pub(crate) fn clause(words: &Words) -> Option<Error> {
+    CLAUSES.iter().find_map(|found| Some(refusal(found).at(words.find_keywords(found.0)?)))
+}
+
+/// What cannot stand behind a table's columns.
+pub(crate) fn table_clause(next: &TokenWithSpan, at: Span) -> Option<Error> {
+    TABLE_CLAUSES.iter().find(|found| is_word(next, found.0)).map(|found| refusal(found).at(at))
+}
+
+/// What cannot stand behind a column's type.
+pub(crate) fn column_clause(next: &TokenWithSpan, at: Span) -> Option<Error> {
+    COLUMN_CLAUSES.iter().find(|found| is_word(next, found.0)).map(|found| refusal(found).at(at))
+}
+
+/// What cannot stand between a table's columns.
+pub(crate) fn table_element(next: &TokenWithSpan, behind: &TokenWithSpan, at: Span) -> Option<Error> {
+    let is_clause = matches!(behind.token, sqlparser::tokenizer::Token::LParen);
+    let found = COLUMN_CLAUSES.iter().find(|found| is_clause && is_word(next, found.0))?;
+    Some(refusal(found).at(at))
+}
+
+fn by_word(word: &str, words: &Words) -> Error {
+    let found = CLAUSES.iter().find(|found| found.0 == word);
+    let error = found.map_or_else(|| Error::query(format!("{word} is not there yet")), refusal);
+    error.at(words.find_keywords(word).unwrap_or(words.start()))
+}
+
+/// Refuses what DataFusion can plan and we cannot run.
+pub(crate) fn check(plan: &LogicalPlan, words: &Words) -> Result<()> {
+    let mut refused = None;
+    let walked = plan.apply(|node| {
+        refused = refuse_node(node, words);
+        if refused.is_none() {
+            node.apply_expressions(|expression| {
+                expression.apply(|part| {
+                    refused = refused.take().or_else(|| refuse_expression(part, words));
+                    Ok(if refused.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+                })
+            })?;
+        }
+        Ok(if refused.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    walked.map_err(|error| diagnose::planning(error, words))?;
+    refused.map_or(Ok(()), Err)
+}
+
+/// Refuses what cannot be computed from one row.
+pub(crate) fn check_expressions(expressions: &[Expr], words: &Words) -> Result<()> {
+    let mut refused = None;
+    for expression in expressions {
+        let walked = expression.apply(|part| {
+            refused = refused.take().or_else(|| refuse_expression(part, words));
+            Ok(if refused.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        });
+        walked.map_err(|error| diagnose::planning(error, words))?;
+    }
+    refused.map_or(Ok(()), Err)
+}
+
+fn refuse_node(node: &LogicalPlan, words: &Words) -> Option<Error> {
+    let by = |word| Some(by_word(word, words));
+    match node {
+        LogicalPlan::Join(_) => {
+            let is_comma = words.find_keywords("JOIN").is_none();
+            ["INTERSECT", "EXCEPT"]
+                .iter()
+                .find(|w| is_comma && words.find_keywords(w).is_some())
+                .map_or_else(|| by("JOIN"), |w| by(w))
+        }
+        LogicalPlan::Window(_) => by("OVER"),
+        LogicalPlan::Unnest(_) => by("UNNEST"),
+        LogicalPlan::RecursiveQuery(_) => by("RECURSIVE"),
+        LogicalPlan::Subquery(_) => by("LATERAL"),
+        LogicalPlan::Distinct(Distinct::On(_)) => by("DISTINCT ON"),
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Aggregate(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Union(_)
+        | LogicalPlan::TableScan(_)
+        | LogicalPlan::EmptyRelation(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Values(_)
+        | LogicalPlan::Extension(_)
+        | LogicalPlan::Distinct(Distinct::All(_)) => None,
+        other => Some(Error::query(format!("this cannot be run on a stream: {}", other.display())).at(words.start())),
+    }
+}
+
+fn refuse_expression(expression: &Expr, words: &Words) -> Option<Error> {
+    const SUBQUERY: &str = "write the values into the query, or filter where the data comes from";
+    let at_subquery = |subquery: &datafusion_expr::Subquery| {
+        let spans = subquery.spans.first();
+        spans.map_or(words.start(), |span| words.at(span.start.line as usize, span.start.column as usize))
+    };
+    match expression {
+        Expr::WindowFunction(_) => Some(by_word("OVER", words)),
+        Expr::Unnest(_) => Some(by_word("UNNEST", words)),
+        Expr::GroupingSet(set) => Some(by_word(
+            match set {
+                datafusion_expr::GroupingSet::Rollup(_) => "ROLLUP",
+                datafusion_expr::GroupingSet::Cube(_) => "CUBE",
+                datafusion_expr::GroupingSet::GroupingSets(_) => "GROUPING SETS",
+            },
+            words,
+        )),
+        Expr::Exists(_) => Some(by_word("EXISTS", words)),
+        Expr::InSubquery(found) => Some(
+            Error::query("IN (SELECT …) is not there yet: it is a join")
+                .with_hint(SUBQUERY)
+                .at(words.find_keywords("IN ( SELECT").unwrap_or(at_subquery(&found.subquery))),
+        ),
+        Expr::SetComparison(found) => Some(
+            Error::query("comparisons with ANY and ALL of a subquery are not there yet")
+                .with_hint(SUBQUERY)
+                .at(at_subquery(&found.subquery)),
+        ),
+        Expr::ScalarSubquery(found) => Some(
+            Error::query("a subquery as a value is not there yet: it is a join")
+                .with_hint(SUBQUERY)
+                .at(at_subquery(found)),
+        ),
+        Expr::OuterReferenceColumn(..) => Some(by_word("LATERAL", words)),
+        Expr::Placeholder(found) => Some(
+            Error::query(format!("there is no value for {}", found.id))
+                .with_hint("write the value into the query")
+                .at(words.start()),
+        ),
+        _ => None,
+    }
+}

@@ -1,0 +1,192 @@
+//! A script: its text, cut into tokens and statements that know where they stand.
+
+use std::sync::Arc;
+
+use sqlparser::tokenizer::{Location, Span as TokenSpan, Token, TokenWithSpan, Tokenizer, Whitespace, Word};
+use thalweg_core::{Error, Result, error::Span};
+
+use crate::{
+    dialect::ThalwegDialect,
+    parse::{self, Kind},
+};
+
+/// One statement of a script: what it says, its text, and where it stands.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    pub(crate) kind: Kind,
+    pub(crate) words: Words,
+}
+
+impl Statement {
+    /// The statement's text, without the semicolon.
+    pub fn text(&self) -> &str {
+        self.words.text()
+    }
+
+    /// Where the statement starts in the text that was parsed.
+    pub fn span(&self) -> Span {
+        self.words.start()
+    }
+}
+
+/// The tokens of a statement, without blanks and comments, and the text they were cut from.
+#[derive(Clone, Debug)]
+pub(crate) struct Words {
+    pub tokens: Arc<[TokenWithSpan]>,
+    text: Arc<Text>,
+}
+
+/// Cuts a script into statements and parses each.
+pub(crate) fn parse(text: &str) -> Result<Vec<Statement>> {
+    let tokens = Tokenizer::new(&ThalwegDialect, text)
+        .tokenize_with_location()
+        .map_err(|error| Error::query(thalweg_core::error::lower_first(&error.message)).at(place(error.location, 1)))?;
+    let text = Arc::new(Text::new(text));
+    let tokens: Vec<_> = tokens.into_iter().filter(|token| !is_blank(&token.token)).collect();
+    let statements = tokens.split(|token| token.token == Token::SemiColon).filter(|tokens| !tokens.is_empty());
+    statements
+        .map(|tokens| {
+            let words = Words { tokens: without_local_zone(tokens).into(), text: Arc::clone(&text) };
+            Ok(Statement { kind: parse::statement(&words)?, words })
+        })
+        .collect()
+}
+
+/// `TIMESTAMP WITH LOCAL TIME ZONE` is read as `TIMESTAMP WITH TIME ZONE`: both are instants, shown in the session's zone.
+fn without_local_zone(tokens: &[TokenWithSpan]) -> Vec<TokenWithSpan> {
+    let is_local = |i: usize| {
+        i > 0
+            && is_word(&tokens[i], "LOCAL")
+            && is_word(&tokens[i - 1], "WITH")
+            && tokens.get(i + 1).is_some_and(|next| is_word(next, "TIME"))
+    };
+    let kept = (0..tokens.len()).filter(|i| !is_local(*i));
+    kept.map(|i| tokens[i].clone()).collect()
+}
+
+impl Words {
+    /// No words: for what was not written here.
+    pub fn none() -> Self {
+        Self { tokens: Arc::new([]), text: Arc::new(Text::new("")) }
+    }
+
+    pub fn text(&self) -> &str {
+        match (self.tokens.first(), self.tokens.last()) {
+            (Some(first), Some(last)) => self.text.between(first.span.start, last.span.end),
+            _ => "",
+        }
+    }
+
+    /// The text of tokens `from..to`.
+    pub fn text_of(&self, from: usize, to: usize) -> &str {
+        match self.tokens.get(from..to.min(self.tokens.len())) {
+            Some([first, .., last]) => self.text.between(first.span.start, last.span.end),
+            Some([only]) => self.text.between(only.span.start, only.span.end),
+            _ => "",
+        }
+    }
+
+    /// The first word of the statement.
+    pub fn start(&self) -> Span {
+        self.tokens.first().map_or(Span { line: 1, column: 1, width: 1 }, |token| span(token.span))
+    }
+
+    /// Just behind the statement's last token.
+    pub fn end(&self) -> Span {
+        self.tokens.last().map_or(self.start(), |token| place(token.span.end, 1))
+    }
+
+    /// The token that starts at a place, or a place one character wide.
+    pub fn at(&self, line: usize, column: usize) -> Span {
+        let starts_here = |token: &&TokenWithSpan| {
+            token.span.start.line as usize == line && token.span.start.column as usize == column
+        };
+        let found = self.tokens.iter().find(starts_here);
+        found.map_or(Span { line, column, width: 1 }, |token| span(token.span))
+    }
+
+    /// Where an identifier is first written, quoted or not.
+    pub fn find_identifier(&self, name: &str) -> Option<Span> {
+        let identifiers = || self.tokens.iter().filter_map(|token| Some((identifier(&token.token)?, token.span)));
+        let exact = identifiers().find(|(word, _)| word.value == name);
+        exact.or_else(|| identifiers().find(|(word, _)| word.value.eq_ignore_ascii_case(name))).map(|(_, at)| span(at))
+    }
+
+    /// Where a run of keywords is first written.
+    pub fn find_keywords(&self, keywords: &str) -> Option<Span> {
+        let keywords: Vec<_> = keywords.split(' ').collect();
+        let found = self.tokens.windows(keywords.len()).find(|run| {
+            run.iter().zip(&keywords).all(|(token, keyword)| {
+                is_word(token, keyword) || (keyword.len() == 1 && token.token.to_string() == **keyword)
+            })
+        })?;
+        Some(span(found[0].span))
+    }
+
+    /// Where a text literal is first written.
+    pub fn find_text(&self, value: &str) -> Option<Span> {
+        let found = self.tokens.iter().find(|t| matches!(&t.token, Token::SingleQuotedString(text) if text == value));
+        found.map(|token| span(token.span))
+    }
+}
+
+fn identifier(token: &Token) -> Option<&Word> {
+    match token {
+        Token::Word(word) => Some(word),
+        _ => None,
+    }
+}
+
+/// Whether a token is this unquoted word.
+pub(crate) fn is_word(token: &TokenWithSpan, expected: &str) -> bool {
+    matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected))
+}
+
+fn is_blank(token: &Token) -> bool {
+    matches!(
+        token,
+        Token::Whitespace(
+            Whitespace::Space
+                | Whitespace::Newline
+                | Whitespace::Tab
+                | Whitespace::SingleLineComment { .. }
+                | Whitespace::MultiLineComment(_)
+        )
+    )
+}
+
+/// A token's place as our errors say it.
+pub(crate) fn span(of: TokenSpan) -> Span {
+    let is_one_line = of.start.line == of.end.line;
+    let width = if is_one_line { of.end.column.saturating_sub(of.start.column) as usize } else { 1 };
+    place(of.start, width)
+}
+
+fn place(at: Location, width: usize) -> Span {
+    Span { line: (at.line as usize).max(1), column: (at.column as usize).max(1), width: width.max(1) }
+}
+
+/// Text that is addressed by lines and columns.
+#[derive(Debug)]
+struct Text {
+    text: String,
+    lines: Vec<usize>,
+}
+
+impl Text {
+    fn new(text: &str) -> Self {
+        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self { text: text.to_string(), lines }
+    }
+
+    fn between(&self, start: Location, end: Location) -> &str {
+        self.text.get(self.byte(start)..self.byte(end)).unwrap_or("")
+    }
+
+    fn byte(&self, at: Location) -> usize {
+        let line = self.lines.get((at.line as usize).saturating_sub(1)).copied().unwrap_or(self.text.len());
+        let rest = &self.text[line..];
+        let column = (at.column as usize).saturating_sub(1);
+        line + rest.char_indices().nth(column).map_or(rest.len(), |(byte, _)| byte)
+    }
+}

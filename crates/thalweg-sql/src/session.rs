@@ -1,0 +1,208 @@
+//! What a user holds: tables, views and settings, and a way to run statements.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use datafusion_expr::LogicalPlan;
+use sqlparser::ast::Query;
+use thalweg_core::{Error, Result, connector::Connector, error::Span};
+use thalweg_plan::{Plan, Settings, node::Sink};
+
+use crate::{
+    catalog::{Catalog, Relation},
+    create, describe, diagnose,
+    functions::Functions,
+    insert, lower, optimize,
+    parse::{Insert, Kind},
+    planner::Planner,
+    refuse,
+    script::{self, Statement, Words},
+};
+
+/// Tables, views and settings, and a way to run statements.
+pub struct Session {
+    catalog: Catalog,
+    connectors: Vec<Arc<dyn Connector>>,
+    functions: Functions,
+    settings: Settings,
+}
+
+/// What came of a statement.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It is done.
+    Done,
+    /// It answers with these rows.
+    Rows(RecordBatch),
+    /// It is a query to run.
+    Plan(Plan),
+    /// It asks to see a query's plan.
+    Explain(Plan, ExplainFormat),
+}
+
+/// How a plan is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExplainFormat {
+    /// A tree of lines.
+    Text,
+    /// JSON, for programs.
+    Json,
+    /// Graphviz's language, for pictures.
+    Dot,
+}
+
+impl Session {
+    /// A session without tables, which knows these connectors.
+    pub fn new(connectors: Vec<Arc<dyn Connector>>) -> Self {
+        Self { catalog: Catalog::default(), connectors, functions: Functions::new(), settings: Settings::default() }
+    }
+
+    /// How queries are run.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// How queries are run, to be changed.
+    pub fn settings_mut(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
+    /// Splits and parses a whole script, so that a mistake anywhere is found before anything runs.
+    ///
+    /// Errors: `Error::Query` with the place in `text`.
+    pub fn parse(&self, text: &str) -> Result<Vec<Statement>> {
+        script::parse(text)
+    }
+
+    /// Runs one statement as far as SQL goes: a query becomes a plan.
+    ///
+    /// Errors: `Error::Query` with the place in the text that was parsed; what a connector says of its table.
+    pub fn execute(&mut self, statement: &Statement) -> Result<Outcome> {
+        let words = &statement.words;
+        match &statement.kind {
+            Kind::CreateTable(declared) => {
+                if self.catalog.admits(&declared.name, declared.exists, false)? {
+                    let table = create::table(declared, &self.planner(), &self.connectors, words)?;
+                    self.catalog.insert(declared.name.text.clone(), Relation::Table(table));
+                }
+                Ok(Outcome::Done)
+            }
+            Kind::CreateView(declared) => {
+                if self.catalog.admits(&declared.name, declared.exists, true)? {
+                    let view = create::view(declared, &self.planner(), words)?;
+                    self.catalog.insert(declared.name.text.clone(), Relation::View(view));
+                }
+                Ok(Outcome::Done)
+            }
+            Kind::Drop { is_view, name, if_exists } => {
+                self.catalog.remove(name, *is_view, *if_exists)?;
+                Ok(Outcome::Done)
+            }
+            Kind::Query(query) => Ok(Outcome::Plan(self.select(query, words)?)),
+            Kind::Insert(into) => Ok(Outcome::Plan(self.insert(into, words)?)),
+            Kind::Explain(inner, format) => {
+                let plan = match &**inner {
+                    Kind::Insert(into) => self.insert(into, words)?,
+                    Kind::Query(query) => self.select(query, words)?,
+                    _ => return Err(Error::bug("only queries are explained")),
+                };
+                Ok(Outcome::Explain(plan, *format))
+            }
+            Kind::Set { key, value, at } => {
+                self.set(key, value, words.find_text(value).unwrap_or(*at), *at)?;
+                Ok(Outcome::Done)
+            }
+            Kind::ShowSettings => describe::settings(&self.settings).map(Outcome::Rows),
+            Kind::Reset(key) => {
+                self.reset(key.as_ref())?;
+                Ok(Outcome::Done)
+            }
+            Kind::ShowTables => describe::names("table name", self.catalog.names()).map(Outcome::Rows),
+            Kind::ShowViews => {
+                let views = self.catalog.iter().filter(|(_, relation)| matches!(relation, Relation::View(_)));
+                describe::names("view name", views.map(|(name, _)| name)).map(Outcome::Rows)
+            }
+            Kind::ShowFunctions => describe::functions(&self.functions).map(Outcome::Rows),
+            Kind::ShowCreate { is_view, name } => {
+                let kind = if *is_view { "view" } else { "table" };
+                let relation = self.catalog.get(&name.text);
+                let relation = relation.filter(|found| found.kind() == kind);
+                let relation = relation.ok_or_else(|| self.catalog.not_found(&name.text, kind).at(name.at))?;
+                describe::show_create(&name.text, relation).map(Outcome::Rows)
+            }
+            Kind::Describe(name) => match self.catalog.get(&name.text) {
+                None => Err(self.catalog.not_found(&name.text, "table").at(name.at)),
+                Some(Relation::Table(table)) => describe::table(table, &self.settings.time_zone).map(Outcome::Rows),
+                Some(Relation::View(view)) => {
+                    let planner = self.planner();
+                    let plan = planner.query(&view.query).and_then(|plan| crate::planner::rename(plan, view));
+                    let plan = plan.and_then(|plan| optimize::analyze(plan, planner.options()));
+                    let plan = plan.map_err(|error| diagnose::planning(error, &Words::none()).at(name.at))?;
+                    describe::view(plan.schema()).map(Outcome::Rows)
+                }
+            },
+        }
+    }
+
+    fn planner(&self) -> Planner<'_> {
+        Planner::new(&self.catalog, &self.connectors, &self.functions, &self.settings)
+    }
+
+    fn select(&self, query: &Query, words: &Words) -> Result<Plan> {
+        let planner = self.planner();
+        let plan = planner.query(query).map_err(|error| diagnose::planning(error, words))?;
+        self.lower(plan, Sink::Result, &planner, words)
+    }
+
+    fn insert(&self, into: &Insert, words: &Words) -> Result<Plan> {
+        let planner = self.planner();
+        let (plan, table) = insert::plan(into, &self.catalog, &planner, words)?;
+        crate::planner::connector(&self.connectors, &table).map_err(|error| error.at(into.table.at))?;
+        self.lower(plan, Sink::Table(table), &planner, words)
+    }
+
+    fn lower(&self, plan: LogicalPlan, sink: Sink, planner: &Planner, words: &Words) -> Result<Plan> {
+        refuse::check(&plan, words)?;
+        let optimized =
+            optimize::analyze(plan, planner.options()).and_then(|p| optimize::optimize(p, planner.options()));
+        let optimized = optimized.map_err(|error| diagnose::planning(error, words))?;
+        lower::lower(&optimized, sink, &self.settings, words)
+    }
+
+    fn set(&mut self, key: &str, value: &str, at_value: Span, at_key: Span) -> Result<()> {
+        if key == "time.zone" && value.parse::<chrono_tz::Tz>().is_err() && !is_offset(value) {
+            return Err(Error::query(format!("setting 'time.zone' is '{value}', which is no time zone"))
+                .with_hint("zones are named 'UTC', 'Europe/Berlin' or '+02:00'")
+                .at(at_value));
+        }
+        let known = thalweg_plan::settings::KEYS.iter().any(|(name, ..)| *name == key);
+        self.settings.set(key, value).map_err(|error| {
+            let near = diagnose::near(key, thalweg_plan::settings::KEYS.iter().map(|(name, ..)| *name));
+            let error = match near.filter(|_| !known) {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            };
+            error.at(if known { at_value } else { at_key })
+        })
+    }
+
+    fn reset(&mut self, key: Option<&(String, Span)>) -> Result<()> {
+        let fresh = Settings::default();
+        let Some((key, at)) = key else {
+            self.settings = fresh;
+            return Ok(());
+        };
+        match fresh.entries().into_iter().find(|(name, _)| name == key) {
+            Some((_, value)) => self.set(key, &value, *at, *at),
+            // Says which settings there are.
+            None => self.set(key, "", *at, *at),
+        }
+    }
+}
+
+/// `+02:00` and the like.
+fn is_offset(zone: &str) -> bool {
+    let digits = |text: &str, most: u32| text.len() == 2 && text.parse::<u32>().is_ok_and(|n| n <= most);
+    let signed = zone.strip_prefix(['+', '-']).and_then(|rest| rest.split_once(':'));
+    signed.is_some_and(|(hours, minutes)| digits(hours, 14) && digits(minutes, 59))
+}

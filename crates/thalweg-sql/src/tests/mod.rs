@@ -1,0 +1,127 @@
+//! Plans, refusals and answers, as text.
+
+mod plans;
+mod refusals;
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use thalweg_core::{
+    Error, Result,
+    connector::{Connector, Reader, Source, TableDefinition, Wake},
+};
+use thalweg_plan::{Plan, render};
+
+use crate::{Outcome, Session, caret};
+
+/// A connector that is bounded or not, and has the columns `origin`, `delay` and `ts` where none are declared.
+struct Fake {
+    name: &'static str,
+    is_bounded: bool,
+}
+
+struct FakeSource {
+    is_bounded: bool,
+    partitions: Vec<String>,
+}
+
+impl Connector for Fake {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn infer(&self, table: &TableDefinition) -> Result<SchemaRef> {
+        assert!(table.columns.fields().is_empty(), "nothing is inferred where columns are declared");
+        Ok(Arc::new(Schema::new(vec![
+            Field::new("origin", DataType::Utf8, true),
+            Field::new("delay", DataType::Int64, true),
+            Field::new("ts", DataType::Timestamp(TimeUnit::Microsecond, None), true),
+        ])))
+    }
+
+    fn source(&self, table: &TableDefinition) -> Result<Box<dyn Source>> {
+        table.options.check(&["connector", "format", "path"])?;
+        Ok(Box::new(FakeSource { is_bounded: self.is_bounded, partitions: vec!["a".into(), "b".into()] }))
+    }
+}
+
+impl Source for FakeSource {
+    fn partitions(&self) -> &[String] {
+        &self.partitions
+    }
+
+    fn is_bounded(&self) -> bool {
+        self.is_bounded
+    }
+
+    fn open(&self, _: usize, _: Wake) -> Result<Box<dyn Reader>> {
+        Err(Error::bug("nothing is read when queries are planned"))
+    }
+}
+
+/// A stream `s` and a file `f` of departures, a stream `z` with instants, and a sink `out`.
+const TABLES: &str = "
+    CREATE TABLE s (origin STRING, dest STRING, delay INT, fare DOUBLE, ts TIMESTAMP(3),
+                    WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) WITH ('connector' = 'stream');
+    CREATE TABLE f (origin STRING, dest STRING, delay INT, fare DOUBLE, ts TIMESTAMP(3),
+                    WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) WITH ('connector' = 'file');
+    CREATE TABLE z (k INT, at TIMESTAMP_LTZ(3), WATERMARK FOR at AS at) WITH ('connector' = 'stream');
+    CREATE TABLE out (origin STRING, n BIGINT) WITH ('connector' = 'file');";
+
+fn empty_session() -> Session {
+    let mut session = Session::new(vec![
+        Arc::new(Fake { name: "stream", is_bounded: false }),
+        Arc::new(Fake { name: "file", is_bounded: true }),
+    ]);
+    session.settings_mut().parallelism = 1;
+    session
+}
+
+fn session() -> Session {
+    let mut session = empty_session();
+    run(&mut session, TABLES).unwrap();
+    session
+}
+
+/// What came of the last statement of a script.
+fn run(session: &mut Session, script: &str) -> Result<Outcome> {
+    let mut last = Outcome::Done;
+    for statement in session.parse(script)? {
+        last = session.execute(&statement)?;
+    }
+    Ok(last)
+}
+
+fn plan_in(session: &mut Session, script: &str) -> Plan {
+    match run(session, script) {
+        Ok(Outcome::Plan(plan) | Outcome::Explain(plan, _)) => plan,
+        Ok(other) => panic!("{script}: {other:?}"),
+        Err(error) => panic!("{script}\n{}", caret(script, &error)),
+    }
+}
+
+/// The plan of a script's last statement, without where it runs.
+fn plan_text(script: &str) -> String {
+    tree(&plan_in(&mut session(), script))
+}
+
+fn tree(plan: &Plan) -> String {
+    let text = render::text(plan);
+    let lines = text.lines().map(|line| line.split("  [subquery").next().unwrap_or(line).trim_end());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Holds a script's plan against what is expected, by lines without their indentation in the source.
+#[track_caller]
+fn check(script: &str, expected: &str) {
+    let expected: Vec<_> = expected.trim().lines().map(|line| line.strip_prefix("        ").unwrap_or(line)).collect();
+    assert_eq!(plan_text(script), expected.join("\n"), "\n{script}");
+}
+
+/// The error of a script as people see it.
+fn refusal_in(session: &mut Session, script: &str) -> String {
+    match run(session, script) {
+        Err(error) => caret(script, &error),
+        Ok(outcome) => panic!("{script} is not refused: {outcome:?}"),
+    }
+}
