@@ -1,0 +1,174 @@
+//! CSV to columns.
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use thalweg_core::{Result, connector::TableDefinition};
+
+use super::{
+    Csv,
+    header::{Layout, is_header},
+    split::{Next, Record, Splitter, line_length},
+};
+use crate::{
+    columns::Columns,
+    format::{
+        BATCH_BYTES, Decoded, Decoder,
+        bad_rows::BadRows,
+        window::{RECORD_LIMIT, Window},
+    },
+};
+
+/// Decodes the records of one input.
+pub(crate) struct CsvDecoder {
+    splitter: Splitter,
+    header: Option<bool>,
+    layout: Option<Layout>,
+    schema: SchemaRef,
+    rows: Rows,
+    bad: BadRows,
+    batch_bytes: usize,
+    is_discarding: bool,
+}
+
+impl CsvDecoder {
+    /// A decoder of a table's rows.
+    pub(crate) fn new(csv: &Csv, table: &TableDefinition, input: &str) -> Result<Self> {
+        Ok(Self {
+            splitter: Splitter::new(csv),
+            header: csv.header,
+            layout: None,
+            schema: table.columns.clone(),
+            rows: Rows { columns: Columns::new(table)?, null: csv.null.clone().into_bytes() },
+            bad: BadRows::new(&table.options, input)?,
+            batch_bytes: 0,
+            is_discarding: false,
+        })
+    }
+
+    fn consume(&mut self, window: &mut Window, bytes: usize, lines: u64) {
+        self.batch_bytes += bytes;
+        window.consume(bytes, lines);
+    }
+
+    /// Takes the record at the beginning of the window.
+    #[inline]
+    fn record(&mut self, window: &Window) -> Result<()> {
+        let record = self.splitter.record(window.unread());
+        if self.layout.is_none() {
+            let has_header = self.header.unwrap_or_else(|| is_header(&record, &self.schema));
+            if has_header {
+                self.layout = Some(Layout::by_name(&record, &self.schema, self.bad.input())?);
+                return Ok(());
+            }
+            self.layout = Some(Layout::by_position(self.schema.fields().len()));
+        }
+        let layout = self.layout.as_ref().expect("was just set");
+        match self.rows.push(&record, layout) {
+            Ok(()) => Ok(()),
+            Err(what) => {
+                self.rows.columns.roll_back();
+                self.bad.add(window.line(), &what)
+            }
+        }
+    }
+
+    /// Takes a line with nothing on it, which is a null where there is one column.
+    fn blank(&mut self, window: &Window) -> Result<()> {
+        let width = match &self.layout {
+            Some(layout) => layout.width,
+            None if self.header == Some(false) => self.schema.fields().len(),
+            None => return Ok(()),
+        };
+        if width == 1 { self.record(window) } else { Ok(()) }
+    }
+
+    /// A record that cannot be read to its end: the first line of it is dropped.
+    fn drop_line(&mut self, window: &mut Window, what: &str) -> Result<()> {
+        self.bad.add(window.line(), what)?;
+        self.is_discarding = true;
+        self.discard(window);
+        Ok(())
+    }
+
+    /// Goes on dropping a line that is longer than the window.
+    fn discard(&mut self, window: &mut Window) {
+        let unread = window.unread();
+        let line = line_length(unread, window.has_ended());
+        let (length, lines) = (line.unwrap_or(unread.len()), u64::from(line.is_some()));
+        self.is_discarding = line.is_none();
+        window.consume(length, lines);
+    }
+}
+
+impl Decoder for CsvDecoder {
+    fn decode(&mut self, window: &mut Window, rows: usize) -> Result<Decoded> {
+        loop {
+            if self.rows.columns.len() >= rows || (self.batch_bytes >= BATCH_BYTES && self.rows.columns.len() > 0) {
+                return Ok(Decoded::Full);
+            }
+            if self.is_discarding {
+                self.discard(window);
+                if self.is_discarding {
+                    return Ok(Decoded::Hungry);
+                }
+            }
+            match self.splitter.next(window.unread(), window.has_ended()) {
+                Next::Record { length, .. } if length > RECORD_LIMIT => self.drop_line(window, TOO_LONG)?,
+                Next::Record { length, lines } => {
+                    self.record(window)?;
+                    self.consume(window, length, lines);
+                }
+                Next::Blank { length } => {
+                    self.blank(window)?;
+                    self.consume(window, length, 1);
+                }
+                Next::Comment { length } => self.consume(window, length, 1),
+                Next::Incomplete if window.unread().len() > RECORD_LIMIT => self.drop_line(window, TOO_LONG)?,
+                Next::Unterminated { length } if length > RECORD_LIMIT => self.drop_line(window, TOO_LONG)?,
+                Next::Unterminated { .. } => {
+                    self.drop_line(window, "a quote is opened and not closed before the end")?;
+                }
+                Next::Incomplete | Next::End => return Ok(Decoded::Hungry),
+            }
+        }
+    }
+
+    fn take(&mut self) -> Result<RecordBatch> {
+        self.batch_bytes = 0;
+        self.rows.columns.take()
+    }
+
+    fn bad_rows(&self) -> u64 {
+        self.bad.count()
+    }
+}
+
+const TOO_LONG: &str = "the record is longer than 16 MiB; is a quote not closed?";
+
+/// Rows in the making, and what means null in them.
+struct Rows {
+    columns: Columns,
+    null: Vec<u8>,
+}
+
+impl Rows {
+    /// Adds a record as a row, or says what is wrong with it.
+    #[inline]
+    fn push(&mut self, record: &Record<'_>, layout: &Layout) -> Result<(), String> {
+        if record.len() != layout.width {
+            return Err(format!("{} fields, expected {}", record.len(), layout.width));
+        }
+        for (column, &index) in self.columns.each().iter_mut().zip(&layout.fields) {
+            let (text, is_quoted) = record.field(index);
+            let is_null =
+                if column.is_text() { !is_quoted && text == self.null } else { text.is_empty() || text == self.null };
+            let pushed = if is_null { column.push_null() } else { column.push(text) };
+            if let Err(wrong) = pushed {
+                let what = column.describe(wrong, text);
+                return Err(format!("column \"{}\" (field {}): {what}", column.name(), index + 1));
+            }
+        }
+        self.columns.commit();
+        Ok(())
+    }
+}

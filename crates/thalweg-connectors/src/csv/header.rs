@@ -1,0 +1,61 @@
+//! Which field of a record belongs to which column.
+
+use arrow_schema::Schema;
+use thalweg_core::{Error, Result};
+
+use super::split::Record;
+
+/// How many fields records have, and for each column of the table the number of its field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) width: usize,
+    pub(super) fields: Vec<usize>,
+}
+
+impl Layout {
+    /// Fields by position.
+    pub(super) fn by_position(columns: usize) -> Self {
+        Self { width: columns, fields: (0..columns).collect() }
+    }
+
+    /// Fields by the names in a header.
+    pub(super) fn by_name(header: &Record<'_>, columns: &Schema, input: &str) -> Result<Self> {
+        let names = column_names(header);
+        let field = |column: &std::sync::Arc<arrow_schema::Field>| {
+            position(&names, column.name()).ok_or_else(|| {
+                let message = format!("column \"{}\" is not in the header of {input}", column.name());
+                let hint = format!("the header is {}; 'csv.header' = 'false' if it is none", names.join(", "));
+                Error::query(message).with_hint(hint)
+            })
+        };
+        Ok(Self { width: names.len(), fields: columns.fields().iter().map(field).collect::<Result<_>>()? })
+    }
+}
+
+/// Whether a record looks like a header: it names one of the columns at least.
+pub(super) fn is_header(record: &Record<'_>, columns: &Schema) -> bool {
+    let names = column_names(record);
+    columns.fields().iter().any(|column| position(&names, column.name()).is_some())
+}
+
+/// The names in a header: trimmed, `column3` for an empty one, and `name_1`, `name_2` where a name comes again.
+pub(super) fn column_names(header: &Record<'_>) -> Vec<String> {
+    let mut names: Vec<String> = vec![];
+    for (i, text) in header.texts().enumerate() {
+        let name = match text.trim() {
+            "" => format!("column{i}"),
+            name => name.to_string(),
+        };
+        let taken = |name: &str| names.iter().any(|other| other.eq_ignore_ascii_case(name));
+        let free = (1..).map(|n| format!("{name}_{n}")).find(|name| !taken(name));
+        let name = if taken(&name) { free.expect("one of all numbers is free") } else { name };
+        names.push(name);
+    }
+    names
+}
+
+/// The name exactly, or else in another case.
+fn position(names: &[String], column: &str) -> Option<usize> {
+    let exact = names.iter().position(|name| name == column);
+    exact.or_else(|| names.iter().position(|name| name.eq_ignore_ascii_case(column.trim())))
+}

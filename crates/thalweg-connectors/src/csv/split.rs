@@ -1,0 +1,322 @@
+//! Splits bytes into records and fields.
+//!
+//! A record without any quote is the rule: its fields lie between delimiters, and they are used where they lie. Only a record
+//! with a quote in it goes through `csv-core`, which copies the fields' characters without the quotes. Both ways give the same
+//! fields; a test holds them to it.
+
+use csv_core::{ReadFieldResult, Reader, ReaderBuilder, Terminator};
+
+use super::Csv;
+
+/// Finds one record after another, and keeps the fields of the last one.
+pub(super) struct Splitter {
+    delimiter: u8,
+    quote: Option<u8>,
+    comment: Option<u8>,
+    fields: Vec<Place>,
+    unquoted: Vec<u8>,
+    is_unquoted: bool,
+    reader: Reader,
+}
+
+/// Where a field's text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    start: usize,
+    end: usize,
+    is_quoted: bool,
+}
+
+/// What bytes begin with. Lengths are in bytes, line ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// A record that has so many line ends.
+    Record { length: usize, lines: u64 },
+    /// A line with nothing on it.
+    Blank { length: usize },
+    /// A line that is to be skipped.
+    Comment { length: usize },
+    /// Perhaps a record, if more bytes come.
+    Incomplete,
+    /// A field whose quote is not closed before the end; the first line of it has this length.
+    Unterminated { length: usize },
+    /// Nothing at all.
+    End,
+}
+
+/// The fields of a record.
+#[derive(Clone, Copy)]
+pub(super) struct Record<'a> {
+    bytes: &'a [u8],
+    fields: &'a [Place],
+}
+
+impl Record<'_> {
+    /// How many fields it has.
+    pub(super) fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// The text of a field, and whether it was quoted.
+    #[inline]
+    pub(super) fn field(&self, index: usize) -> (&[u8], bool) {
+        let Place { start, end, is_quoted } = self.fields[index];
+        (&self.bytes[start..end], is_quoted)
+    }
+
+    /// The fields as text.
+    pub(super) fn texts(&self) -> impl Iterator<Item = String> + '_ {
+        (0..self.len()).map(|i| String::from_utf8_lossy(self.field(i).0).into_owned())
+    }
+}
+
+impl Splitter {
+    /// A splitter of a dialect.
+    pub(super) fn new(csv: &Csv) -> Self {
+        let mut builder = ReaderBuilder::new();
+        builder.delimiter(csv.delimiter).escape(csv.escape).terminator(Terminator::Any(b'\n'));
+        builder.quote(csv.quote.unwrap_or(b'"')).quoting(csv.quote.is_some());
+        Self {
+            delimiter: csv.delimiter,
+            quote: csv.quote,
+            comment: csv.comment,
+            fields: vec![],
+            unquoted: vec![],
+            is_unquoted: false,
+            reader: builder.build(),
+        }
+    }
+
+    /// Looks at what the bytes begin with; `is_all` says that none come after them.
+    pub(super) fn next(&mut self, bytes: &[u8], is_all: bool) -> Next {
+        if bytes.is_empty() {
+            return if is_all { Next::End } else { Next::Incomplete };
+        }
+        if self.comment == Some(bytes[0]) {
+            return match line_length(bytes, is_all) {
+                Some(length) => Next::Comment { length },
+                None => Next::Incomplete,
+            };
+        }
+        self.fields.clear();
+        self.is_unquoted = false;
+        match self.split_plain(bytes) {
+            Plain::Line(end) => self.end_plain(bytes, end, end + 1),
+            Plain::Open if is_all => self.end_plain(bytes, bytes.len(), bytes.len()),
+            Plain::Open => Next::Incomplete,
+            Plain::Quote => self.split_quoted(bytes, is_all),
+        }
+    }
+
+    /// The record that was found at the beginning of `bytes`.
+    pub(super) fn record<'a>(&'a self, bytes: &'a [u8]) -> Record<'a> {
+        Record { bytes: if self.is_unquoted { &self.unquoted } else { bytes }, fields: &self.fields }
+    }
+
+    /// Finds the delimiters up to the end of the line, eight bytes at a time.
+    fn split_plain(&mut self, bytes: &[u8]) -> Plain {
+        let quote = self.quote.unwrap_or(b'\n');
+        let (delimiters, quotes) = (broadcast(self.delimiter), broadcast(quote));
+        let (words, rest) = bytes.as_chunks::<8>();
+        let mut start = 0;
+        for (i, word) in words.iter().enumerate() {
+            let word = u64::from_le_bytes(*word);
+            let mut hits = zeros(word ^ delimiters) | zeros(word ^ LINE_ENDS) | zeros(word ^ quotes);
+            while hits != 0 {
+                let at = 8 * i + (hits.trailing_zeros() / 8) as usize;
+                match self.special(bytes[at], start, at) {
+                    Some(end) => return end,
+                    None => start = at + 1,
+                }
+                hits &= hits - 1;
+            }
+        }
+        for (i, byte) in rest.iter().enumerate() {
+            let at = 8 * words.len() + i;
+            if *byte == self.delimiter || *byte == b'\n' || *byte == quote {
+                match self.special(*byte, start, at) {
+                    Some(end) => return end,
+                    None => start = at + 1,
+                }
+            }
+        }
+        self.fields.push(Place { start, end: bytes.len(), is_quoted: false });
+        Plain::Open
+    }
+
+    #[inline]
+    fn special(&mut self, byte: u8, start: usize, at: usize) -> Option<Plain> {
+        if byte != self.delimiter && byte != b'\n' {
+            return Some(Plain::Quote);
+        }
+        self.fields.push(Place { start, end: at, is_quoted: false });
+        (byte == b'\n').then_some(Plain::Line(at))
+    }
+
+    /// The last field of a record without quotes ends at `end`, but for a carriage return.
+    fn end_plain(&mut self, bytes: &[u8], end: usize, length: usize) -> Next {
+        let last = self.fields.last_mut().expect("a line has a field");
+        if last.end > last.start && bytes[last.end - 1] == b'\r' {
+            last.end -= 1;
+        }
+        match (self.fields.len(), self.fields[0].end) {
+            (1, 0) => Next::Blank { length },
+            _ => Next::Record { length, lines: u64::from(length > end) },
+        }
+    }
+
+    /// Lets `csv-core` find the fields of a record that has a quote somewhere.
+    fn split_quoted(&mut self, bytes: &[u8], is_all: bool) -> Next {
+        self.fields.clear();
+        self.unquoted.clear();
+        self.is_unquoted = true;
+        self.reader.reset();
+        // An empty line is nothing to the reader, but from now on it takes no byte order mark away.
+        self.reader.read_field(b"\n", &mut []);
+        let (mut at, mut start) = (0, 0);
+        loop {
+            let is_quoted = bytes.get(at).copied() == self.quote;
+            let (result, end) = self.read_field(bytes, at);
+            at = end;
+            match result {
+                ReadFieldResult::Field { record_end } => {
+                    self.fields.push(Place { start, end: self.unquoted.len(), is_quoted });
+                    start = self.unquoted.len();
+                    if record_end {
+                        return self.end_quoted(&bytes[..at]);
+                    }
+                }
+                _ if !is_all => return Next::Incomplete,
+                _ => {
+                    // A line end closes whatever is open, unless that is a quote.
+                    let (result, _, _) = self.reader.read_field(b"\n", &mut [0; 8]);
+                    if matches!(result, ReadFieldResult::Field { .. }) {
+                        self.fields.push(Place { start, end: self.unquoted.len(), is_quoted });
+                        return self.end_quoted(bytes);
+                    }
+                    return Next::Unterminated { length: line_length(bytes, true).unwrap_or(bytes.len()) };
+                }
+            }
+        }
+    }
+
+    /// Reads one field, however long, from `at`; gives the place behind it.
+    fn read_field(&mut self, bytes: &[u8], mut at: usize) -> (ReadFieldResult, usize) {
+        // No input at all would mean the end to the reader.
+        while at < bytes.len() {
+            let written = self.unquoted.len();
+            self.unquoted.resize(written + 256, 0);
+            let (result, read, wrote) = self.reader.read_field(&bytes[at..], &mut self.unquoted[written..]);
+            self.unquoted.truncate(written + wrote);
+            at += read;
+            if result != ReadFieldResult::OutputFull {
+                return (result, at);
+            }
+        }
+        (ReadFieldResult::InputEmpty, at)
+    }
+
+    fn end_quoted(&mut self, record: &[u8]) -> Next {
+        let last = self.fields.last_mut().expect("a record has a field");
+        let text = record.strip_suffix(b"\n").unwrap_or(record);
+        // Only a carriage return outside of quotes is part of the line end.
+        if text.ends_with(b"\r") && self.unquoted.last() == Some(&b'\r') {
+            last.end -= 1;
+        }
+        let lines = memchr::memchr_iter(b'\n', record).count() as u64;
+        Next::Record { length: record.len(), lines }
+    }
+}
+
+/// How a record without quotes goes on.
+enum Plain {
+    /// It ends with the line end here.
+    Line(usize),
+    /// It has not ended.
+    Open,
+    /// It has a quote after all.
+    Quote,
+}
+
+/// The length of the first line, with its end.
+pub(super) fn line_length(bytes: &[u8], is_all: bool) -> Option<usize> {
+    memchr::memchr(b'\n', bytes).map(|end| end + 1).or(is_all.then_some(bytes.len()))
+}
+
+const LINE_ENDS: u64 = broadcast(b'\n');
+
+const fn broadcast(byte: u8) -> u64 {
+    u64::MAX / 255 * byte as u64
+}
+
+/// The highest bit of each byte that is zero, and no other bit.
+const fn zeros(word: u64) -> u64 {
+    const LOW: u64 = broadcast(0x7f);
+    !(((word & LOW) + LOW) | word | LOW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Fields = Vec<(String, bool)>;
+
+    fn fields(splitter: &Splitter, bytes: &[u8]) -> Fields {
+        let record = splitter.record(bytes);
+        let field = |i| (String::from_utf8_lossy(record.field(i).0).into_owned(), record.field(i).1);
+        (0..record.len()).map(field).collect()
+    }
+
+    fn split(text: &str) -> (Next, Fields) {
+        let mut splitter = Splitter::new(&Csv::default());
+        let next = splitter.next(text.as_bytes(), true);
+        (next, fields(&splitter, text.as_bytes()))
+    }
+
+    fn own(fields: &[(&str, bool)]) -> Fields {
+        fields.iter().map(|(text, is_quoted)| (text.to_string(), *is_quoted)).collect()
+    }
+
+    #[test]
+    fn quotes_are_seen_and_taken_away() {
+        let (next, fields) = split("a,\"b, \"\"c\"\"\",\"\",,\"two\nlines\"\r\nnext");
+        assert_eq!(next, Next::Record { length: 30, lines: 2 });
+        assert_eq!(fields, own(&[("a", false), ("b, \"c\"", true), ("", true), ("", false), ("two\nlines", true)]));
+        assert_eq!(split("a\"b,c\r").1, own(&[("a\"b", false), ("c", false)]));
+        assert_eq!(split("\"a\r\"\n").1, own(&[("a\r", true)]));
+    }
+
+    #[test]
+    fn an_open_quote_at_the_end_is_unterminated() {
+        assert_eq!(split("a,\"b\nc,d\n").0, Next::Unterminated { length: 5 });
+        assert_eq!(split("a,\"b\"").0, Next::Record { length: 5, lines: 0 });
+        let mut splitter = Splitter::new(&Csv::default());
+        assert_eq!(splitter.next(b"a,\"b", false), Next::Incomplete);
+        assert_eq!(splitter.next(b"a,\"b\"", false), Next::Incomplete);
+        assert_eq!(splitter.next(b"a,\"b\"\n", false), Next::Record { length: 6, lines: 1 });
+    }
+
+    #[test]
+    fn blank_lines_and_comments_are_told_apart() {
+        let mut splitter = Splitter::new(&Csv { comment: Some(b'#'), ..Csv::default() });
+        assert_eq!(splitter.next(b"\r\na", false), Next::Blank { length: 2 });
+        assert_eq!(splitter.next(b"# \"\na", false), Next::Comment { length: 4 });
+        assert_eq!(splitter.next(b"", true), Next::End);
+    }
+
+    /// The plain way must find what `csv-core` finds, on any bytes.
+    #[test]
+    fn both_ways_find_the_same_fields() {
+        for seed in 0..3000 {
+            let mut random = crate::testing::Random::new(seed);
+            let alphabet = b"a,b\r\n,\n\xef\xbb\xbf ";
+            let bytes = (0..random.below(40)).map(|_| alphabet[random.below(11) as usize]).collect::<Vec<_>>();
+            let mut splitter = Splitter::new(&Csv::default());
+            let next = splitter.next(&bytes, true);
+            let Next::Record { .. } = next else { continue };
+            let plain = fields(&splitter, &bytes);
+            assert_eq!(splitter.split_quoted(&bytes, true), next, "seed {seed}: {bytes:?}");
+            assert_eq!(fields(&splitter, &bytes), plain, "seed {seed}: {bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Which files a path means, and what their names say.
+
+use std::{fs, path::Path};
+
+use thalweg_core::{Error, Result};
+
+/// The files that a pattern means, sorted; at least one.
+pub(super) fn find(pattern: &str) -> Result<Vec<String>> {
+    let path = Path::new(pattern);
+    let mut paths = match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => files_in(pattern)?,
+        // Pipes and devices can be read as well as regular files.
+        Ok(_) => vec![pattern.to_string()],
+        Err(_) if pattern.contains(['*', '?', '[']) => matching(pattern)?,
+        Err(error) => return Err(cannot_read(pattern, &error)),
+    };
+    if paths.is_empty() {
+        let what = if path.is_dir() { "there is no file in" } else { "no file matches" };
+        return Err(Error::environment(format!("{what} '{pattern}'"))
+            .with_hint("relative paths begin at the working directory"));
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn files_in(directory: &str) -> Result<Vec<String>> {
+    let mut paths = vec![];
+    for entry in fs::read_dir(directory).map_err(|error| cannot_read(directory, &error))? {
+        let path = entry.map_err(|error| cannot_read(directory, &error))?.path();
+        let is_hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+        if !is_hidden && path.is_file() {
+            paths.push(name(&path)?);
+        }
+    }
+    Ok(paths)
+}
+
+fn matching(pattern: &str) -> Result<Vec<String>> {
+    let options = glob::MatchOptions { require_literal_leading_dot: true, ..glob::MatchOptions::default() };
+    let found = glob::glob_with(pattern, options)
+        .map_err(|error| Error::query(format!("option 'path' is '{pattern}', which is no pattern: {}", error.msg)))?;
+    let mut paths = vec![];
+    for path in found {
+        let path = path.map_err(|error| cannot_read(&error.path().to_string_lossy(), error.error()))?;
+        if path.is_file() {
+            paths.push(name(&path)?);
+        }
+    }
+    Ok(paths)
+}
+
+/// Partitions are named by their paths, and names are text.
+fn name(path: &Path) -> Result<String> {
+    let name = path.to_str().map(str::to_string);
+    name.ok_or_else(|| Error::environment(format!("the name of the file {path:?} is not valid UTF-8")))
+}
+
+fn cannot_read(path: &str, error: &std::io::Error) -> Error {
+    Error::environment(format!("cannot read '{path}': {error}"))
+        .with_hint("relative paths begin at the working directory")
+}
+
+/// The extension that tells the format, without that of a compression.
+pub(super) fn extension(path: &str) -> Option<&str> {
+    let name = Path::new(path).file_name()?.to_str()?;
+    let name = [".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+    name.rsplit_once('.').map(|(_, extension)| extension)
+}
+
+/// The format that a name tells.
+pub(super) fn format(path: &str) -> Option<&'static str> {
+    match extension(path)?.to_ascii_lowercase().as_str() {
+        "csv" | "tsv" => Some("csv"),
+        "json" | "jsonl" | "ndjson" => Some("json"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_the_format() {
+        assert_eq!(format("a/b.csv"), Some("csv"));
+        assert_eq!(format("data/*.JSONL.gz"), Some("json"));
+        assert_eq!(extension("x.tsv.zst"), Some("tsv"));
+        assert_eq!((format("a.b/c"), format("x.parquet"), format("csv")), (None, None, None));
+    }
+}

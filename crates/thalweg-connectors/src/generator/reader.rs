@@ -1,0 +1,107 @@
+//! Reads the rows of one partition, at their pace.
+
+use std::time::{Duration, Instant};
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::SchemaRef;
+use thalweg_core::{
+    Result,
+    connector::{Read, Reader},
+};
+
+use super::{fill::Numbers, kinds::Column};
+
+/// At most this many rows are made at once, and at most this many bytes of text.
+const ROWS_LIMIT: usize = 1 << 16;
+const BYTES_LIMIT: usize = 16 << 20;
+
+/// Makes the rows of one partition, one after another.
+pub(super) struct RowReader {
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    numbers: Numbers,
+    place: u64,
+    end: u64,
+    most: usize,
+    pace: Option<Pace>,
+}
+
+impl RowReader {
+    /// A reader of the rows with these numbers, as far as they are below `rows`.
+    pub(super) fn new(
+        schema: SchemaRef,
+        columns: Vec<Column>,
+        numbers: Numbers,
+        rows: u64,
+        pace: Option<Pace>,
+    ) -> Self {
+        let widest = columns.iter().map(Column::width).max().unwrap_or(0);
+        let most = ROWS_LIMIT.min(BYTES_LIMIT / widest.max(1)).max(1);
+        Self { schema, columns, numbers, place: 0, end: numbers.below(rows), most, pace }
+    }
+}
+
+impl Reader for RowReader {
+    fn read(&mut self, rows: usize) -> Result<Read> {
+        let left = self.end - self.place;
+        if left == 0 {
+            return Ok(Read::End);
+        }
+        let mut rows = left.min(rows.clamp(1, self.most) as u64);
+        if let Some(pace) = &self.pace {
+            let due = self.numbers.below(pace.due(Instant::now()));
+            if due <= self.place {
+                return Ok(Read::Wait(Some(pace.instant(self.numbers.at(self.place)))));
+            }
+            rows = rows.min(due - self.place);
+        }
+        let (numbers, count) = (self.numbers.skip(self.place), rows as usize);
+        let columns = self.columns.iter().map(|column| column.fill(numbers, count)).collect::<Result<_>>()?;
+        self.place += rows;
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        Ok(Read::Rows(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?))
+    }
+}
+
+/// When rows are due: row *n* comes `n / rate` seconds after the start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    start: Instant,
+    rate: u64,
+}
+
+impl Pace {
+    /// So many rows a second from now on.
+    pub(super) fn new(rate: u64) -> Self {
+        Self { start: Instant::now(), rate }
+    }
+
+    /// How many rows were due by then.
+    pub(super) fn due(&self, now: Instant) -> u64 {
+        let elapsed = now.saturating_duration_since(self.start).as_nanos();
+        u64::try_from(elapsed * u128::from(self.rate) / 1_000_000_000 + 1).unwrap_or(u64::MAX)
+    }
+
+    /// When a row is due.
+    pub(super) fn instant(&self, number: u64) -> Instant {
+        let nanos = (u128::from(number) * 1_000_000_000).div_ceil(u128::from(self.rate));
+        self.start + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_due_at_its_instant_and_not_before() {
+        let pace = Pace::new(3);
+        for number in 0..100 {
+            let instant = pace.instant(number);
+            assert_eq!(pace.due(instant), number + 1, "row {number}");
+            if number > 0 {
+                assert_eq!(pace.due(instant - Duration::from_nanos(1)), number, "row {number}");
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! JSON lines to columns.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use arrow_array::RecordBatch;
+use thalweg_core::{Result, connector::TableDefinition, error::lower_first};
+
+use super::object::{Members, walk};
+use crate::{
+    columns::{Column, Columns},
+    format::{
+        BATCH_BYTES, Decoded, Decoder,
+        bad_rows::BadRows,
+        window::{RECORD_LIMIT, Window},
+    },
+    text::Wrong,
+};
+
+/// Decodes the objects of one input.
+pub(crate) struct JsonDecoder {
+    row: Row,
+    bad: BadRows,
+    batch_bytes: usize,
+    is_discarding: bool,
+}
+
+impl JsonDecoder {
+    /// A decoder of a table's rows.
+    pub(crate) fn new(table: &TableDefinition, input: &str) -> Result<Self> {
+        let bad = BadRows::new(&table.options, input)?;
+        Ok(Self { row: Row::new(table)?, bad, batch_bytes: 0, is_discarding: false })
+    }
+
+    /// Takes the line at the beginning of the window, if all of it is there.
+    fn line(&mut self, window: &mut Window) -> Result<bool> {
+        let unread = window.unread();
+        let end = memchr::memchr(b'\n', unread);
+        let (length, lines) = match end {
+            Some(end) => (end + 1, 1),
+            None if window.has_ended() || unread.len() > RECORD_LIMIT => (unread.len(), 0),
+            None => return Ok(false),
+        };
+        let line = unread[..end.unwrap_or(length)].trim_ascii();
+        if self.is_discarding {
+            self.is_discarding = end.is_none();
+        } else if length > RECORD_LIMIT {
+            self.is_discarding = end.is_none();
+            self.bad.add(window.line(), "the line is longer than 16 MiB")?;
+        } else if !line.is_empty()
+            && let Err(what) = self.row.push(line)
+        {
+            self.row.columns.roll_back();
+            self.bad.add(window.line(), &what)?;
+        }
+        self.batch_bytes += length;
+        window.consume(length, lines);
+        Ok(length > 0)
+    }
+}
+
+impl Decoder for JsonDecoder {
+    fn decode(&mut self, window: &mut Window, rows: usize) -> Result<Decoded> {
+        loop {
+            let len = self.row.columns.len();
+            if len >= rows || (self.batch_bytes >= BATCH_BYTES && len > 0) {
+                return Ok(Decoded::Full);
+            }
+            if !self.line(window)? {
+                return Ok(Decoded::Hungry);
+            }
+        }
+    }
+
+    fn take(&mut self) -> Result<RecordBatch> {
+        self.batch_bytes = 0;
+        self.row.columns.take()
+    }
+
+    fn bad_rows(&self) -> u64 {
+        self.bad.count()
+    }
+}
+
+/// A row in the making.
+struct Row {
+    columns: Columns,
+    names: Vec<String>,
+    exact: HashMap<String, usize>,
+    any_case: HashMap<String, usize>,
+    /// How well the key of each column's value matched, in this row.
+    matches: Vec<Match>,
+    /// The match of the key that was found last, and the column that probably comes next.
+    found: Match,
+    next: usize,
+    wrong: Option<String>,
+}
+
+/// How well a key matches a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Match {
+    None,
+    AnyCase,
+    Exact,
+}
+
+impl Row {
+    fn new(table: &TableDefinition) -> Result<Self> {
+        let names = table.columns.fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
+        let numbered =
+            |name: fn(&str) -> String| names.iter().enumerate().rev().map(move |(i, n)| (name(n), i)).collect();
+        Ok(Self {
+            columns: Columns::new(table)?,
+            exact: numbered(str::to_string),
+            any_case: numbered(str::to_lowercase),
+            matches: vec![Match::None; names.len()],
+            names,
+            found: Match::None,
+            next: 0,
+            wrong: None,
+        })
+    }
+
+    /// Adds an object as a row, or says what is wrong with it.
+    fn push(&mut self, line: &[u8]) -> Result<(), String> {
+        self.matches.fill(Match::None);
+        self.next = 0;
+        if let Err(error) = walk(line, self) {
+            return Err(self.wrong.take().unwrap_or_else(|| not_json(&error)));
+        }
+        for (column, found) in self.columns.each().iter_mut().zip(&self.matches) {
+            if *found == Match::None {
+                column.push_null().map_err(|wrong| in_column(column, wrong, b""))?;
+            }
+        }
+        self.columns.commit();
+        Ok(())
+    }
+}
+
+impl Members for Row {
+    fn find(&mut self, key: &str) -> Option<usize> {
+        let (column, found) = if self.names.get(self.next).is_some_and(|name| name == key) {
+            (self.next, Match::Exact)
+        } else if let Some(column) = self.exact.get(key) {
+            (*column, Match::Exact)
+        } else {
+            (*self.any_case.get(&key.to_lowercase())?, Match::AnyCase)
+        };
+        self.next = column + 1;
+        self.found = found;
+        (found >= self.matches[column]).then_some(column)
+    }
+
+    fn take(&mut self, number: usize, json: &str) -> Result<(), ()> {
+        let rows = self.columns.len();
+        let column = &mut self.columns.each()[number];
+        column.truncate(rows);
+        self.matches[number] = self.found;
+        push_json(column, json).map_err(|wrong| self.wrong = Some(in_column(column, wrong, json.as_bytes())))
+    }
+}
+
+/// Adds a value from its JSON text.
+fn push_json(column: &mut Column, json: &str) -> Result<(), Wrong> {
+    match json.as_bytes()[0] {
+        b'n' => column.push_null(),
+        b'"' => column.push(unescaped(json).ok_or(Wrong::Utf8)?.as_bytes()),
+        b'{' | b'[' if !column.is_text() => Err(Wrong::Type),
+        _ if column.is_binary() => Err(Wrong::Type),
+        _ => column.push(json.as_bytes()),
+    }
+}
+
+/// The characters of a JSON string, if its escapes make any.
+fn unescaped(json: &str) -> Option<Cow<'_, str>> {
+    match memchr::memchr(b'\\', json.as_bytes()) {
+        None => Some(Cow::Borrowed(&json[1..json.len() - 1])),
+        Some(_) => serde_json::from_str(json).ok().map(Cow::Owned),
+    }
+}
+
+fn in_column(column: &Column, wrong: Wrong, json: &[u8]) -> String {
+    let json = json.strip_prefix(b"\"").and_then(|json| json.strip_suffix(b"\"")).unwrap_or(json);
+    format!("column \"{}\": {}", column.name(), column.describe(wrong, json))
+}
+
+/// `serde_json`'s message, which counts lines within the line.
+fn not_json(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let message = message.rsplit_once(" at line ").map_or(&*message, |(message, _)| message);
+    format!("not a JSON object, at character {}: {}", error.column(), lower_first(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_show_where_a_line_is_broken() {
+        let error = walk(br#"{"a":1,}"#, &mut Nothing).unwrap_err();
+        assert_eq!(not_json(&error), "not a JSON object, at character 8: trailing comma");
+        let error = walk(b"[1]", &mut Nothing).unwrap_err();
+        assert_eq!(
+            not_json(&error),
+            "not a JSON object, at character 0: invalid type: sequence, expected one object per line"
+        );
+    }
+
+    struct Nothing;
+
+    impl Members for Nothing {
+        fn find(&mut self, _: &str) -> Option<usize> {
+            None
+        }
+
+        fn take(&mut self, _: usize, _: &str) -> Result<(), ()> {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! A source on standard input, in any format.
+//!
+//! A thread of its own waits for bytes and passes them on through a queue of [`BLOCKS`] blocks. The source counts as endless,
+//! since nobody knows when more will come; `'bounded' = 'true'` says that it is a file at the other end, so that a query may
+//! wait for its end, as ORDER BY does.
+
+use std::{
+    io::{self, Read as _},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
+    },
+    thread,
+};
+
+use thalweg_core::{
+    Error, Result,
+    connector::{Connector, Reader, Source, TableDefinition, Wake},
+};
+
+use crate::format::{
+    Format,
+    reader::FormatReader,
+    window::{Bytes, Fill},
+};
+
+/// How many blocks may wait to be decoded.
+const BLOCKS: usize = 4;
+
+/// The largest block, in bytes.
+const BLOCK: usize = 64 << 10;
+
+/// Whether somebody reads standard input; two readers would tear lines apart.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// `'connector' = 'stdin'`.
+pub(crate) struct Stdin;
+
+impl Connector for Stdin {
+    fn name(&self) -> &'static str {
+        "stdin"
+    }
+
+    fn source(&self, table: &TableDefinition) -> Result<Box<dyn Source>> {
+        let format = Format::new(&table.options, None)?;
+        format.check(&table.options, &["bounded"])?;
+        format.decoder(table, INPUT)?;
+        let is_bounded = table.options.parse("bounded", "'true' or 'false'")?.unwrap_or(false);
+        Ok(Box::new(Input { table: table.clone(), format, is_bounded, partitions: ["stdin".to_string()] }))
+    }
+}
+
+const INPUT: &str = "standard input";
+
+struct Input {
+    table: TableDefinition,
+    format: Format,
+    is_bounded: bool,
+    partitions: [String; 1],
+}
+
+impl Source for Input {
+    fn partitions(&self) -> &[String] {
+        &self.partitions
+    }
+
+    fn is_bounded(&self) -> bool {
+        self.is_bounded
+    }
+
+    fn open(&self, _: usize, wake: Wake) -> Result<Box<dyn Reader>> {
+        let decoder = self.format.decoder(&self.table, INPUT)?;
+        if IS_TAKEN.swap(true, Ordering::AcqRel) {
+            return Err(Error::query(format!("table {:?}: standard input is being read already", self.table.name))
+                .with_hint("read it once, into a view that both queries use"));
+        }
+        let blocks = spawn(io::stdin(), wake, || IS_TAKEN.store(false, Ordering::Release))?;
+        Ok(Box::new(FormatReader::new(Box::new(blocks), decoder)))
+    }
+}
+
+/// Starts the thread that reads `input` until its end, or until nobody wants more.
+fn spawn(input: impl io::Read + Send + 'static, wake: Wake, at_end: fn()) -> Result<Blocks> {
+    let (sender, receiver) = sync_channel(BLOCKS);
+    let thread = thread::Builder::new().name("stdin".into());
+    let run = move || {
+        pass_on(input, sender, &wake);
+        at_end();
+        wake();
+    };
+    thread.spawn(run).map_err(|e| Error::environment(format!("cannot start the thread for standard input: {e}")))?;
+    Ok(Blocks { receiver, block: vec![], used: 0 })
+}
+
+/// Runs on the thread. The sender is gone when it returns, which is the end for the receiver.
+fn pass_on(mut input: impl io::Read, sender: SyncSender<io::Result<Vec<u8>>>, wake: &Wake) {
+    loop {
+        let mut block = vec![0; BLOCK];
+        let block = match input.read(&mut block) {
+            Ok(0) => return,
+            Ok(count) => {
+                block.truncate(count);
+                Ok(block)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => Err(error),
+        };
+        let is_last = block.is_err();
+        if sender.send(block).is_err() || is_last {
+            return;
+        }
+        wake();
+    }
+}
+
+/// The receiving end.
+struct Blocks {
+    receiver: Receiver<io::Result<Vec<u8>>>,
+    block: Vec<u8>,
+    used: usize,
+}
+
+impl Bytes for Blocks {
+    fn fill(&mut self, free: &mut [u8]) -> Result<Fill> {
+        if self.used == self.block.len() {
+            self.block = match self.receiver.try_recv() {
+                Ok(Ok(block)) => block,
+                Ok(Err(error)) => return Err(Error::environment(format!("cannot read {INPUT}: {error}"))),
+                Err(TryRecvError::Empty) => return Ok(Fill::Wait),
+                Err(TryRecvError::Disconnected) => return Ok(Fill::End),
+            };
+            self.used = 0;
+        }
+        let count = (&self.block[self.used..]).read(free).expect("memory can be read");
+        self.used += count;
+        Ok(Fill::Some(count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+
+    use arrow_schema::{DataType, Field, Schema};
+    use thalweg_core::connector::{Options, Read};
+
+    use super::*;
+
+    fn table() -> TableDefinition {
+        let columns = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
+        let options = Options::new([("format".into(), "json".into())]);
+        TableDefinition { name: "t".into(), columns, options, time: None }
+    }
+
+    /// Hands out one block for each that the test sends.
+    struct Pipe(mpsc::Receiver<&'static str>);
+
+    impl io::Read for Pipe {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let block = self.0.recv().unwrap_or_default();
+            buffer[..block.len()].copy_from_slice(block.as_bytes());
+            Ok(block.len())
+        }
+    }
+
+    #[test]
+    fn a_reader_waits_until_it_is_woken() {
+        let (pipe, input) = mpsc::channel();
+        let (waker, woken) = mpsc::channel();
+        let wake: Wake = Arc::new(move || waker.send(()).unwrap_or_default());
+        let blocks = spawn(Pipe(input), wake, || {}).unwrap();
+        let decoder = Format::Json.decoder(&table(), INPUT).unwrap();
+        let mut reader = FormatReader::new(Box::new(blocks), decoder);
+        assert!(matches!(reader.read(10), Ok(Read::Wait(None))));
+        pipe.send("{\"a\":1}\n{\"a\"").unwrap();
+        woken.recv().unwrap();
+        let Ok(Read::Rows(rows)) = reader.read(10) else { panic!("a row is there") };
+        assert_eq!(rows.num_rows(), 1);
+        assert!(matches!(reader.read(10), Ok(Read::Wait(None))));
+        pipe.send(":2}").unwrap();
+        woken.recv().unwrap();
+        assert!(matches!(reader.read(10), Ok(Read::Wait(None))), "the line may go on");
+        drop(pipe);
+        woken.recv().unwrap();
+        assert!(matches!(reader.read(10), Ok(Read::Rows(rows)) if rows.num_rows() == 1));
+        assert!(matches!(reader.read(10), Ok(Read::End)));
+    }
+
+    #[test]
+    fn it_is_endless_unless_told_otherwise() {
+        let mut table = table();
+        assert!(!Stdin.source(&table).unwrap().is_bounded());
+        table.options = Options::new([("format".into(), "json".into()), ("bounded".into(), "true".into())]);
+        assert!(Stdin.source(&table).unwrap().is_bounded());
+    }
+}
