@@ -1,3 +1,4 @@
 //! Safe functions over slices: hashing, exact sums. The portable version of each is its specification.
 
+pub mod exact_sum;
 pub mod hash;
