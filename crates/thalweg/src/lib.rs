@@ -1,1 +1,25 @@
-//! Placeholder.
+//! Thalweg: SQL over live streams, with exact results in event time.
+//!
+//! ```
+//! let mut engine = thalweg::Engine::new();
+//! let query = engine.sql("SELECT k, count(*) AS n FROM (VALUES ('a'), ('b'), ('a')) AS t (k) GROUP BY k ORDER BY k")?;
+//! for batch in query {
+//!     println!("{:?}", batch?);
+//! }
+//! # Ok::<(), thalweg::Error>(())
+//! ```
+//!
+//! * [`engine`]: SQL in, queries out
+//! * [`query`]: the handle of a query: rows, stop, metrics
+//! * [`backends`]: where a plan runs
+
+pub mod engine;
+pub mod query;
+pub mod backends;
+
+pub use engine::Engine;
+pub use query::{Kind, Query};
+pub use thalweg_core::{Error, Result};
+pub use thalweg_plan::Plan;
+pub use thalweg_runtime::{Metrics, query::Control};
+pub use thalweg_sql::{Statement, caret};

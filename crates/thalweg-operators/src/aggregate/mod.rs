@@ -31,6 +31,7 @@ use pane::{Arrivals, Pane};
 use windowing::{PaneId, Windowing};
 
 /// One aggregate of an [`Aggregate`] operator.
+#[derive(Clone)]
 pub struct Call {
     /// The function.
     pub function: Arc<dyn Function>,

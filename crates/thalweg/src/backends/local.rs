@@ -1,0 +1,264 @@
+//! Compiles a plan for this machine: nodes become operators, expressions and aggregates are compiled, tables opened.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, SortOptions, TimeUnit};
+use datafusion_common::DFSchema;
+use thalweg_core::{
+    Error, KeyGroups, Operator, Result,
+    connector::{Connector, Read, Reader, Source, TableDefinition, Wake},
+    window::Grid,
+};
+use thalweg_expressions::{aggregate, compile as compile_expression, constant_rows};
+use thalweg_operators::{
+    Aggregate, Filter, Limit, Map, Sort, Union, Window,
+    aggregate::{Call, Parts, windowing::Windowing},
+    window::{Clock, WindowSpec},
+};
+use thalweg_plan::{
+    Node, NodeId, Plan, Settings, StreamSchema,
+    node::{self, Anchor},
+    parallel::{Subquery, parallelize},
+    settings::FloatSum,
+};
+use thalweg_runtime::{OnBarrier, OperatorParts, SourceParts, Stage, Topology};
+
+/// Compiles a plan and opens its tables.
+///
+/// Errors: what an expression, an aggregate or a connector finds wrong, with the node's name.
+pub fn compile(plan: &Plan, connectors: &[Arc<dyn Connector>]) -> Result<Topology> {
+    let compiler = Compiler { plan, connectors, key_groups: KeyGroups::default() };
+    let stages = parallelize(plan).subqueries.iter().map(|subquery| compiler.stage(subquery)).collect::<Result<_>>()?;
+    Ok(Topology {
+        stages,
+        settings: plan.settings.clone(),
+        key_groups: compiler.key_groups,
+        on_barrier: OnBarrier::Pass,
+    })
+}
+
+/// A stream's columns as batches have them. Any column may hold nulls there: a row that a filter dropped is not computed.
+pub fn columns(schema: &StreamSchema) -> SchemaRef {
+    let nullable = |field: &Arc<Field>| field.as_ref().clone().with_nullable(true);
+    Arc::new(Schema::new(schema.arrow().fields().iter().map(nullable).collect::<Vec<_>>()))
+}
+
+struct Compiler<'a> {
+    plan: &'a Plan,
+    connectors: &'a [Arc<dyn Connector>],
+    key_groups: KeyGroups,
+}
+
+type Make = Arc<dyn Fn() -> Result<Box<dyn Operator>> + Send + Sync>;
+
+/// A factory from a closure that makes one operator.
+fn make<O: Operator + 'static>(new: impl Fn() -> Result<O> + Send + Sync + 'static) -> Make {
+    Arc::new(move || Ok(Box::new(new()?)))
+}
+
+impl Compiler<'_> {
+    fn stage(&self, subquery: &Subquery) -> Result<Stage> {
+        let inputs = subquery.inputs.iter().map(|input| input.from.0).collect();
+        let mut stage = Stage { instances: subquery.instances, inputs, source: None, operators: Vec::new(), sink: None };
+        for id in &subquery.nodes {
+            self.add(*id, &mut stage).map_err(|error| error.in_node(self.plan.label(*id)))?;
+        }
+        Ok(stage)
+    }
+
+    fn add(&self, id: NodeId, stage: &mut Stage) -> Result<()> {
+        let planned = self.plan.node(id);
+        let output = columns(&planned.schema);
+        let label = self.plan.label(id);
+        let made = match &planned.node {
+            Node::Source(source) => {
+                stage.source = Some(self.source(source, label, output)?);
+                return Ok(());
+            }
+            Node::Values(values) => {
+                let rows = constant_rows(&values.rows, &planned.schema.columns)?;
+                stage.source = Some(constant_source(label, rows));
+                return Ok(());
+            }
+            Node::Sink(node::Sink::Result) => return Ok(()),
+            Node::Sink(node::Sink::Table(table)) => {
+                stage.sink = Some((label, self.connector(table)?.sink(table)?));
+                return Ok(());
+            }
+            Node::Filter(filter) => {
+                let predicate = compile_expression(&filter.predicate, self.input(id))?;
+                vec![make(move || Ok(Filter::new(Arc::clone(&predicate))))]
+            }
+            Node::Map(map) => {
+                let compiled = map.expressions.iter().map(|e| compile_expression(e, self.input(id)));
+                let expressions = compiled.collect::<Result<Vec<_>>>()?;
+                vec![make(move || Ok(Map::new(expressions.clone(), Arc::clone(&output))))]
+            }
+            Node::Window(windows) => {
+                let spec = self.windows(windows)?;
+                vec![make(move || Ok(Window::new(spec.clone(), Arc::clone(&output))))]
+            }
+            Node::Aggregate(aggregate) => self.aggregate(id, aggregate, output)?,
+            Node::Union => vec![make(move || Ok(Union::new(Arc::clone(&output))))],
+            Node::Sort(sort) => {
+                let (fetch, rows) = (sort.fetch, self.settings().batch_rows);
+                let mut keys = Vec::new();
+                for key in &sort.keys {
+                    let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
+                    keys.push((compile_expression(&key.expression, self.input(id))?, options));
+                }
+                vec![make(move || Ok(Sort::new(keys.clone(), fetch, Arc::clone(&output), rows)))]
+            }
+            Node::Limit(limit) => {
+                let node::Limit { skip, fetch } = *limit;
+                vec![make(move || Ok(Limit::new(skip, fetch)))]
+            }
+        };
+        stage.operators.extend(made.into_iter().map(|make| OperatorParts { label: label.clone(), make }));
+        Ok(())
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.plan.settings
+    }
+
+    fn input(&self, id: NodeId) -> &DFSchema {
+        &self.input_stream(id).columns
+    }
+
+    fn input_stream(&self, id: NodeId) -> &StreamSchema {
+        &self.plan.node(self.plan.node(id).inputs[0]).schema
+    }
+
+    fn connector(&self, table: &TableDefinition) -> Result<&Arc<dyn Connector>> {
+        let name = table.options.required("connector")?;
+        let found = self.connectors.iter().find(|connector| connector.name() == name);
+        found.ok_or_else(|| Error::query(format!("there is no connector '{name}'")))
+    }
+
+    fn source(&self, source: &node::Source, label: String, output: SchemaRef) -> Result<SourceParts> {
+        let computed = match &source.computed {
+            None => None,
+            Some(expressions) => {
+                let compiled = expressions.iter().map(|e| compile_expression(e, &source.physical));
+                Some((compiled.collect::<Result<Vec<_>>>()?, output))
+            }
+        };
+        Ok(SourceParts {
+            label,
+            source: self.connector(&source.table)?.source(&source.table)?,
+            computed,
+            watermark: source.watermark,
+            skips_bad_rows: source.table.options.get("bad.rows") == Some("skip"),
+        })
+    }
+
+    fn windows(&self, windows: &node::Windows) -> Result<WindowSpec> {
+        let grid = Grid::new(windows.size, windows.slide, windows.offset)
+            .ok_or_else(|| Error::query("a window's size and slide must be positive and shorter than a century"))?;
+        Ok(WindowSpec {
+            time: windows.time,
+            grid,
+            clock: windows.zone.as_ref().map_or(Ok(Clock::Utc), |zone| Clock::of_zone(zone))?,
+            allowed: self.settings().late_allowed,
+            from_first_row: windows.anchor == Anchor::FirstRow,
+        })
+    }
+
+    fn aggregate(&self, id: NodeId, aggregate: &node::Aggregate, output: SchemaRef) -> Result<Vec<Make>> {
+        let input = self.input(id);
+        let mut made = Vec::new();
+        let windowing = match &aggregate.windowing {
+            node::Windowing::Whole => Windowing::Whole,
+            node::Windowing::Columns { start, end } => {
+                Windowing::Columns { start: *start, end: *end, clock: self.clock_of(self.input_stream(id))? }
+            }
+            // Slices need to know where windows lie; these are known once rows have come. So a window operator stands before.
+            node::Windowing::Assigned(windows) if windows.anchor == Anchor::FirstRow => {
+                let spec = self.windows(windows)?;
+                let (start, clock) = (input.fields().len(), spec.clock);
+                let bounds = output.fields()[..3].iter().cloned();
+                let fields: Vec<_> = columns(self.input_stream(id)).fields().iter().cloned().chain(bounds).collect();
+                let schema = Arc::new(Schema::new(fields));
+                made.push(make(move || Ok(Window::new(spec.clone(), Arc::clone(&schema)))));
+                Windowing::Columns { start, end: start + 1, clock }
+            }
+            node::Windowing::Assigned(windows) => Windowing::Assigned(self.windows(windows)?),
+        };
+        let keys = aggregate.keys.iter().map(|key| compile_expression(key, input)).collect::<Result<Vec<_>>>()?;
+        let first_key = if matches!(windowing, Windowing::Whole) { 0 } else { 3 };
+        let key_types = output.fields()[first_key..][..keys.len()].iter().map(|field| field.data_type().clone());
+        let key_types: Vec<_> = key_types.collect();
+        let exact_floats = self.settings().float_sum == FloatSum::Exact;
+        let compiled = aggregate.aggregates.iter().map(|call| aggregate_call(call, input, exact_floats));
+        let calls = compiled.collect::<Result<Vec<_>>>()?;
+        let (batch_rows, key_groups) = (self.settings().batch_rows, self.key_groups);
+        made.push(make(move || {
+            Aggregate::new(Parts {
+                windowing: windowing.clone(),
+                keys: keys.clone(),
+                key_types: key_types.clone(),
+                calls: calls.clone(),
+                output: Arc::clone(&output),
+                batch_rows,
+                key_groups,
+            })
+        }));
+        Ok(made)
+    }
+
+    /// Windows over local timestamps follow the zone of the event time behind them.
+    fn clock_of(&self, stream: &StreamSchema) -> Result<Clock> {
+        match stream.time.map(|column| stream.columns.field(column).data_type().clone()) {
+            Some(DataType::Timestamp(TimeUnit::Microsecond, Some(zone))) => Clock::of_zone(&zone),
+            _ => Ok(Clock::Utc),
+        }
+    }
+}
+
+fn aggregate_call(call: &node::AggregateCall, input: &DFSchema, exact_floats: bool) -> Result<Call> {
+    let thalweg_expressions::Call { function, arguments, filter } = aggregate(call, input, exact_floats, &|_| None)?;
+    Ok(Call { function, arguments, filter })
+}
+
+fn constant_source(label: String, rows: RecordBatch) -> SourceParts {
+    let source = Box::new(Constant { rows, partitions: ["values".to_string()] });
+    SourceParts { label, source, computed: None, watermark: None, skips_bad_rows: false }
+}
+
+/// Rows written in the query, as a source.
+struct Constant {
+    rows: RecordBatch,
+    partitions: [String; 1],
+}
+
+struct ConstantReader {
+    rows: RecordBatch,
+}
+
+impl Source for Constant {
+    fn partitions(&self) -> &[String] {
+        &self.partitions
+    }
+
+    fn is_bounded(&self) -> bool {
+        true
+    }
+
+    fn open(&self, _: usize, _: Wake) -> Result<Box<dyn Reader>> {
+        Ok(Box::new(ConstantReader { rows: self.rows.clone() }))
+    }
+}
+
+impl Reader for ConstantReader {
+    fn read(&mut self, rows: usize) -> Result<Read> {
+        let rows = rows.min(self.rows.num_rows());
+        if rows == 0 {
+            return Ok(Read::End);
+        }
+        let first = self.rows.slice(0, rows);
+        self.rows = self.rows.slice(rows, self.rows.num_rows() - rows);
+        Ok(Read::Rows(first))
+    }
+}

@@ -1,0 +1,3 @@
+//! Where a plan runs.
+
+pub mod local;

@@ -1,0 +1,119 @@
+//! SQL in, queries out.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use thalweg_core::{Result, connector::Connector};
+use thalweg_plan::{Plan, node::Sink, render};
+use thalweg_runtime::OnBarrier;
+use thalweg_sql::{ExplainFormat, Outcome, Session, Statement};
+
+use crate::{
+    backends::local,
+    query::{Kind, Query},
+};
+
+/// Holds tables, views and settings, and runs SQL.
+///
+/// ```
+/// let mut engine = thalweg::Engine::new();
+/// engine.sql("CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'generator', 'number-of-rows' = '10')")?;
+/// let rows: usize = engine.sql("SELECT n FROM numbers")?.map(|batch| batch.unwrap().num_rows()).sum();
+/// assert_eq!(rows, 10);
+/// # Ok::<(), thalweg::Error>(())
+/// ```
+pub struct Engine {
+    session: Session,
+    connectors: Vec<Arc<dyn Connector>>,
+    on_barrier: OnBarrier,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Engine {
+    /// An engine without tables, which knows all connectors.
+    pub fn new() -> Self {
+        Self::with_connectors(Vec::new())
+    }
+
+    /// An engine that knows these connectors besides its own.
+    pub fn with_connectors(more: Vec<Arc<dyn Connector>>) -> Self {
+        let connectors: Vec<_> = thalweg_connectors::all().into_iter().chain(more).collect();
+        Self { session: Session::new(connectors.clone()), connectors, on_barrier: OnBarrier::Pass }
+    }
+
+    /// Lets every state be saved, and loaded into a fresh operator, at each barrier: a check that nothing is lost on the way.
+    pub fn reload_at_barriers(&mut self) {
+        self.on_barrier = OnBarrier::Reload;
+    }
+
+    /// Runs all statements of a script: each to its end but the last, whose handle is returned.
+    ///
+    /// Errors: `Error::Query` with the place in the text, before anything runs if it is about syntax; what ends an earlier
+    ///         statement.
+    pub fn sql(&mut self, text: &str) -> Result<Query> {
+        let mut last = Query::done();
+        for statement in self.parse(text)? {
+            last.wait()?;
+            last = self.execute(&statement)?;
+        }
+        Ok(last)
+    }
+
+    /// Splits and parses a script.
+    ///
+    /// Errors: `Error::Query` with the place in the text.
+    pub fn parse(&self, text: &str) -> Result<Vec<Statement>> {
+        self.session.parse(text)
+    }
+
+    /// Starts one statement.
+    ///
+    /// Errors: `Error::Query` with the place in the text that was parsed; what opening a table gives.
+    pub fn execute(&mut self, statement: &Statement) -> Result<Query> {
+        match self.session.execute(statement)? {
+            Outcome::Done => Ok(Query::done()),
+            Outcome::Rows(rows) => Ok(Query::rows(rows)),
+            Outcome::Explain(plan, format) => Ok(Query::rows(explained(&plan, format)?)),
+            Outcome::Plan(plan) => self.run(&plan),
+        }
+    }
+
+    /// The plan of a query or an INSERT, which is not run; `None` for other statements, which take effect.
+    ///
+    /// Errors: as [`Engine::execute`].
+    pub fn plan(&mut self, statement: &Statement) -> Result<Option<Plan>> {
+        match self.session.execute(statement)? {
+            Outcome::Plan(plan) | Outcome::Explain(plan, _) => Ok(Some(plan)),
+            Outcome::Done | Outcome::Rows(_) => Ok(None),
+        }
+    }
+
+    /// Runs a plan on this machine.
+    ///
+    /// Errors: what compiling it or opening a table gives.
+    pub fn run(&self, plan: &Plan) -> Result<Query> {
+        let sink = plan.node(plan.sink()?);
+        let kind = match &sink.node {
+            thalweg_plan::Node::Sink(Sink::Table(_)) => Kind::Insert,
+            _ => Kind::Select,
+        };
+        let mut topology = local::compile(plan, &self.connectors)?;
+        topology.on_barrier = self.on_barrier;
+        Ok(Query::running(kind, local::columns(&sink.schema), thalweg_runtime::start(topology)?))
+    }
+}
+
+fn explained(plan: &Plan, format: ExplainFormat) -> Result<RecordBatch> {
+    let text = match format {
+        ExplainFormat::Text => render::text(plan),
+        ExplainFormat::Json => format!("{:#}", render::json(plan)),
+        ExplainFormat::Dot => render::dot(plan),
+    };
+    let lines = StringArray::from_iter_values(text.lines());
+    Ok(RecordBatch::try_from_iter([("plan", Arc::new(lines) as ArrayRef)])?)
+}

@@ -1,0 +1,102 @@
+//! The handle of a query: rows, stop, metrics.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use thalweg_core::Result;
+use thalweg_runtime::{Metrics, RunningQuery, query::Control};
+
+/// What a statement is, for who shows its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It took effect and has no rows: DDL, SET.
+    Done,
+    /// It answers with rows about the session: SHOW, DESCRIBE, EXPLAIN.
+    Rows,
+    /// It computes rows.
+    Select,
+    /// It writes rows into a table.
+    Insert,
+}
+
+/// A statement that was started: an iterator over its rows. Dropped, it is given up.
+pub struct Query {
+    kind: Kind,
+    schema: SchemaRef,
+    state: State,
+}
+
+enum State {
+    Rows(Option<RecordBatch>),
+    Running(Box<RunningQuery>),
+}
+
+impl Query {
+    pub(crate) fn done() -> Self {
+        Self { kind: Kind::Done, schema: Arc::new(Schema::empty()), state: State::Rows(None) }
+    }
+
+    pub(crate) fn rows(rows: RecordBatch) -> Self {
+        Self { kind: Kind::Rows, schema: rows.schema(), state: State::Rows(Some(rows)) }
+    }
+
+    pub(crate) fn running(kind: Kind, schema: SchemaRef, query: RunningQuery) -> Self {
+        Self { kind, schema, state: State::Running(Box::new(query)) }
+    }
+
+    /// What the statement is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Names and types of the rows' columns.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// Asks the sources to end. What has come out so far is complete; windows that are still open are not emitted.
+    pub fn stop(&self) {
+        if let State::Running(query) = &self.state {
+            query.stop();
+        }
+    }
+
+    /// What the query has done so far.
+    pub fn metrics(&self) -> Metrics {
+        match &self.state {
+            State::Running(query) => query.metrics(),
+            State::Rows(_) => Metrics::default(),
+        }
+    }
+
+    /// A way to stop the query and to look at it from another thread; `None` if there is nothing that runs.
+    pub fn control(&self) -> Option<Control> {
+        match &self.state {
+            State::Running(query) => Some(query.control()),
+            State::Rows(_) => None,
+        }
+    }
+
+    /// Waits until the query has ended, and says what it did. Rows that were not taken are not wanted any more.
+    ///
+    /// Errors: what ended the query.
+    pub fn wait(&mut self) -> Result<Metrics> {
+        match &mut self.state {
+            State::Running(query) => query.wait(),
+            State::Rows(_) => Ok(Metrics::default()),
+        }
+    }
+}
+
+impl Iterator for Query {
+    type Item = Result<RecordBatch>;
+
+    /// The next rows; waits for them. After an error there are no more.
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.state {
+            State::Rows(rows) => rows.take().map(Ok),
+            State::Running(query) => Some(query.next_batch()?.and_then(|batch| batch.compact())),
+        }
+    }
+}
