@@ -1,0 +1,57 @@
+//! `count(*)` and `count(x)`.
+
+use std::{mem, sync::Arc};
+
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, cast::AsArray, types::Int64Type};
+use arrow_schema::DataType;
+use thalweg_core::{
+    Result,
+    aggregate::{Accumulator, Signature},
+};
+
+use super::{
+    Function,
+    rows::{counting, each},
+};
+
+/// A count of the rows in which no argument is null; without arguments, of all rows.
+pub fn count(signature: &Signature<'_>) -> Option<Function> {
+    let is_ours = *signature.output == DataType::Int64;
+    is_ours.then(|| Function::new(signature, &[("count", DataType::Int64)], Counts::default))
+}
+
+#[derive(Default)]
+struct Counts(Vec<i64>);
+
+impl Accumulator for Counts {
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        groups: &[u32],
+        count: usize,
+    ) -> Result<()> {
+        self.0.resize(count, 0);
+        each(counting(arguments, filter).as_ref(), groups, |_, group| self.0[group] += 1);
+        Ok(())
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
+        self.0.resize(count, 0);
+        let counts = states[0].as_primitive::<Int64Type>().values();
+        counts.iter().zip(groups).for_each(|(count, group)| self.0[*group as usize] += count);
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.take_result()?])
+    }
+
+    fn take_result(&mut self) -> Result<ArrayRef> {
+        Ok(Arc::new(Int64Array::from(mem::take(&mut self.0))))
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<i64>()
+    }
+}

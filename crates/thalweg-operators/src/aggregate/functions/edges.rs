@@ -1,0 +1,126 @@
+//! What our aggregate functions do at the edges: NaN and zeros, overflow, bytes that are no state.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray, cast::AsArray, types::*};
+use arrow_schema::DataType;
+use thalweg_core::aggregate::{Aggregate, Signature};
+
+use super::native;
+
+fn function(name: &str, arguments: &[DataType], output: &DataType, is_distinct: bool) -> Arc<dyn Aggregate> {
+    native(&Signature { name, arguments, is_distinct, output, exact_floats: true }).unwrap()
+}
+
+/// The result of a function over one group of values.
+fn of(name: &'static str, values: ArrayRef, output: DataType, is_distinct: bool) -> thalweg_core::Result<ArrayRef> {
+    let mut accumulator = function(name, &[values.data_type().clone()], &output, is_distinct).accumulator()?;
+    accumulator.update(&[Arc::clone(&values)], None, &vec![0; values.len()], 1)?;
+    accumulator.take_result()
+}
+
+fn float(name: &'static str, values: &[f64]) -> f64 {
+    let values = Arc::new(Float64Array::from(values.to_vec()));
+    of(name, values, DataType::Float64, false).unwrap().as_primitive::<Float64Type>().value(0)
+}
+
+#[test]
+fn nan_is_above_all_numbers_and_zeros_are_one() {
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    assert!(float("max", &[1.0, -nan, inf]).is_nan());
+    assert_eq!(float("min", &[nan, inf, nan]), inf);
+    assert!(float("min", &[nan, -nan]).is_nan());
+    for zeros in [[0.0, -0.0], [-0.0, 0.0], [-0.0, -0.0]] {
+        assert_eq!([float("min", &zeros), float("max", &zeros)].map(f64::to_bits), [0, 0]);
+    }
+    let odd = f64::from_bits(nan.to_bits() | 7);
+    let values: ArrayRef = Arc::new(Float64Array::from(vec![0.0, -0.0, nan, -nan, odd, 1.0]));
+    let distinct = of("count", values, DataType::Int64, true).unwrap();
+    assert_eq!(distinct.as_primitive::<Int64Type>().value(0), 3);
+}
+
+#[test]
+fn what_is_not_finite_has_no_spread() {
+    assert_eq!(float("sum", &[1.0, f64::INFINITY]), f64::INFINITY);
+    assert!(float("avg", &[f64::INFINITY, f64::NEG_INFINITY]).is_nan());
+    assert!(float("var_pop", &[f64::INFINITY]).is_nan());
+    assert!(float("stddev", &[1.0, f64::NAN]).is_nan());
+}
+
+#[test]
+fn spread_does_not_cancel() {
+    assert_eq!(float("var", &[1e9 + 1.0, 1e9 + 2.0, 1e9 + 3.0]), 1.0);
+    assert_eq!(float("var_pop", &[0.1; 7]), 0.0);
+    assert_eq!(float("stddev", &[1e300, -1e300]), f64::INFINITY);
+    assert_eq!(float("sum", &[1e100, 1.0, -1e100]), 1.0);
+}
+
+#[test]
+fn only_the_whole_sum_is_in_range_or_not() {
+    let sum = |values: Vec<i64>| of("sum", Arc::new(Int64Array::from(values)), DataType::Int64, false);
+    assert_eq!(sum(vec![i64::MAX, 1, -1]).unwrap().as_primitive::<Int64Type>().value(0), i64::MAX);
+    assert_eq!(sum(vec![i64::MIN, -1]).unwrap_err().message(), "bigint out of range");
+    let most = 10i128.pow(38) - 1;
+    let decimals = |values: Vec<i128>| {
+        let values = arrow_array::Decimal128Array::from(values).with_precision_and_scale(38, 2).unwrap();
+        of("sum", Arc::new(values), DataType::Decimal128(38, 2), false)
+    };
+    let back = decimals(vec![most, most, most, -most, -most]).unwrap();
+    assert_eq!(back.as_primitive::<Decimal128Type>().value(0), most);
+    assert_eq!(decimals(vec![most, 1]).unwrap_err().message(), "decimal(38, 2) out of range");
+}
+
+#[test]
+fn means_of_large_integers_round_once() {
+    let values: ArrayRef = Arc::new(Int64Array::from(vec![i64::MAX, i64::MAX - 2, 5]));
+    let mean = of("avg", values, DataType::Float64, false).unwrap();
+    let exact = (2 * i128::from(i64::MAX) + 3) / 3;
+    assert_eq!(mean.as_primitive::<Float64Type>().value(0), exact as f64);
+}
+
+#[test]
+fn bytes_that_are_no_state_are_an_error() {
+    let sum = function("sum", &[DataType::Float64], &DataType::Float64, false);
+    let counts: ArrayRef = Arc::new(arrow_array::UInt64Array::from(vec![1]));
+    let sums: ArrayRef = Arc::new(arrow_array::BinaryArray::from_vec(vec![b"nothing"]));
+    let error = sum.accumulator().unwrap().merge(&[counts, sums], &[0], 1).unwrap_err();
+    assert_eq!(error.message(), "the state of an aggregate cannot be read");
+}
+
+#[test]
+fn what_is_not_ours_is_left_to_others() {
+    let none = |name, arguments: &[DataType], output: &DataType| {
+        let signature = Signature { name, arguments, is_distinct: false, output, exact_floats: true };
+        assert!(native(&signature).is_none(), "{name}");
+    };
+    none("median", &[DataType::Float64], &DataType::Float64);
+    none("sum", &[DataType::Utf8], &DataType::Utf8);
+    none("max", &[DataType::Boolean], &DataType::Boolean);
+    none("count", &[DataType::Utf8], &DataType::Utf8);
+}
+
+#[test]
+fn plain_sums_are_plain() {
+    let function = |exact_floats| {
+        let (arguments, output) = ([DataType::Float64], DataType::Float64);
+        native(&Signature { name: "sum", arguments: &arguments, is_distinct: false, output: &output, exact_floats })
+            .unwrap()
+    };
+    let values: ArrayRef = Arc::new(Float64Array::from(vec![1e100, 1.0, -1e100]));
+    let sum = |exact| {
+        let mut accumulator = function(exact).accumulator().unwrap();
+        accumulator.update(&[Arc::clone(&values)], None, &[0, 0, 0], 2).unwrap();
+        let state = accumulator.take_state().unwrap();
+        accumulator.merge(&state, &[0, 1], 2).unwrap();
+        accumulator.take_result().unwrap()
+    };
+    assert_eq!(sum(false).as_ref(), &Float64Array::from(vec![Some(0.0), None]));
+    assert_eq!(sum(true).as_ref(), &Float64Array::from(vec![Some(1.0), None]));
+}
+
+#[test]
+fn text_is_ordered_by_its_bytes() {
+    let values: ArrayRef = Arc::new(StringArray::from(vec!["b", "Z", "é", "a", ""]));
+    let best = |name| of(name, Arc::clone(&values), DataType::Utf8, false).unwrap();
+    assert_eq!((best("min").as_string::<i32>().value(0), best("max").as_string::<i32>().value(0)), ("", "é"));
+}

@@ -1,0 +1,189 @@
+//! `sum` and `avg` of floats: exact and rounded once, or plain where speed was asked for.
+
+use std::{mem, sync::Arc};
+
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Float32Array, Float64Array, UInt64Array, builder::BinaryBuilder,
+    cast::AsArray, types::*,
+};
+use arrow_schema::DataType;
+use thalweg_core::{
+    Result,
+    aggregate::{Accumulator, Signature},
+};
+use thalweg_memory::kernels::exact_sum::{
+    ExactSum, add_grouped,
+    dyadic::{DOUBLE, SINGLE},
+};
+
+use super::{
+    Function,
+    rows::{bytes_of, counting, each, not_a_state},
+};
+
+/// A sum or mean of floats.
+pub fn float(signature: &Signature<'_>) -> Option<Function> {
+    let [DataType::Float32 | DataType::Float64] = signature.arguments else { return None };
+    let is_single = match signature.output {
+        DataType::Float32 => true,
+        DataType::Float64 => false,
+        _ => return None,
+    };
+    let shape = Shape { is_mean: signature.name != "sum", is_single };
+    let count = ("count", DataType::UInt64);
+    Some(match signature.exact_floats {
+        true => {
+            Function::new(signature, &[count, ("sum", DataType::Binary)], move || Exact { shape, sums: Vec::new() })
+        }
+        false => {
+            Function::new(signature, &[count, ("sum", DataType::Float64)], move || Plain { shape, sums: Vec::new() })
+        }
+    })
+}
+
+/// What becomes of a sum.
+#[derive(Clone, Copy)]
+struct Shape {
+    is_mean: bool,
+    is_single: bool,
+}
+
+impl Shape {
+    fn column(self, values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
+        match self.is_single {
+            true => Arc::new(values.map(|value| value.map(|value| value as f32)).collect::<Float32Array>()),
+            false => Arc::new(values.collect::<Float64Array>()),
+        }
+    }
+}
+
+/// The values of a column of floats; nulls become zeros.
+pub fn doubles(column: &ArrayRef) -> Float64Array {
+    match column.as_primitive_opt::<Float32Type>() {
+        Some(singles) => singles.unary(f64::from),
+        None => column.as_primitive::<Float64Type>().clone(),
+    }
+}
+
+struct Exact {
+    shape: Shape,
+    sums: Vec<ExactSum>,
+}
+
+impl Accumulator for Exact {
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        groups: &[u32],
+        count: usize,
+    ) -> Result<()> {
+        self.sums.resize_with(count, ExactSum::default);
+        let mask = counting(arguments, filter);
+        add_grouped(&mut self.sums, doubles(&arguments[0]).values(), mask.as_ref(), groups);
+        Ok(())
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
+        self.sums.resize_with(count, ExactSum::default);
+        let sums = read_sums(&states[0], &states[1])?;
+        for (row, group) in groups.iter().enumerate() {
+            self.sums[*group as usize].merge(&sums(row)?);
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
+        let sums = mem::take(&mut self.sums);
+        let counts = UInt64Array::from_iter_values(sums.iter().map(ExactSum::count));
+        Ok(vec![Arc::new(counts), Arc::new(written(sums.iter()))])
+    }
+
+    fn take_result(&mut self) -> Result<ArrayRef> {
+        let Shape { is_mean, is_single } = self.shape;
+        let rounded = |sum: &ExactSum| match (is_mean, is_single) {
+            (false, false) => sum.value(),
+            (true, false) => sum.rounded_mean(DOUBLE),
+            (false, true) => sum.rounded(SINGLE),
+            (true, true) => sum.rounded_mean(SINGLE),
+        };
+        let sums = mem::take(&mut self.sums);
+        Ok(self.shape.column(sums.iter().map(|sum| (sum.count() > 0).then(|| rounded(sum)))))
+    }
+
+    fn bytes(&self) -> usize {
+        self.sums.capacity() * size_of::<ExactSum>() + self.sums.iter().map(ExactSum::bytes).sum::<usize>()
+    }
+}
+
+/// A column of sums as bytes.
+pub fn written<'a>(sums: impl Iterator<Item = &'a ExactSum>) -> BinaryArray {
+    let mut column = BinaryBuilder::new();
+    let mut bytes = Vec::new();
+    for sum in sums {
+        bytes.clear();
+        sum.write(&mut bytes);
+        column.append_value(&bytes);
+    }
+    column.finish()
+}
+
+/// Reads a column of counts and one of sums.
+pub fn read_sums<'a>(counts: &'a ArrayRef, sums: &'a ArrayRef) -> Result<impl Fn(usize) -> Result<ExactSum> + 'a> {
+    let counts = counts.as_primitive_opt::<UInt64Type>().ok_or_else(not_a_state)?;
+    let bytes = bytes_of(sums)?;
+    Ok(move |row| ExactSum::read(bytes(row), counts.value(row)).ok_or_else(not_a_state))
+}
+
+struct Plain {
+    shape: Shape,
+    sums: Vec<(f64, u64)>,
+}
+
+impl Accumulator for Plain {
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        groups: &[u32],
+        count: usize,
+    ) -> Result<()> {
+        self.sums.resize(count, (0.0, 0));
+        let values = doubles(&arguments[0]);
+        let values = values.values();
+        each(counting(arguments, filter).as_ref(), groups, |row, group| {
+            let (sum, count) = &mut self.sums[group];
+            *sum += values[row];
+            *count += 1;
+        });
+        Ok(())
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
+        self.sums.resize(count, (0.0, 0));
+        let counts = states[0].as_primitive::<UInt64Type>().values();
+        let sums = states[1].as_primitive::<Float64Type>().values();
+        for ((group, more), sum) in groups.iter().zip(counts).zip(sums) {
+            let (total, count) = &mut self.sums[*group as usize];
+            *total += sum;
+            *count += more;
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
+        let (sums, counts): (Vec<_>, Vec<_>) = mem::take(&mut self.sums).into_iter().unzip();
+        Ok(vec![Arc::new(UInt64Array::from(counts)), Arc::new(Float64Array::from(sums))])
+    }
+
+    fn take_result(&mut self) -> Result<ArrayRef> {
+        let is_mean = self.shape.is_mean;
+        let sums = mem::take(&mut self.sums);
+        let rounded = |(sum, count): (f64, u64)| if is_mean { sum / count as f64 } else { sum };
+        Ok(self.shape.column(sums.into_iter().map(|sum| (sum.1 > 0).then(|| rounded(sum)))))
+    }
+
+    fn bytes(&self) -> usize {
+        self.sums.capacity() * size_of::<(f64, u64)>()
+    }
+}

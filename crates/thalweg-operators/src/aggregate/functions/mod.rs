@@ -1,0 +1,100 @@
+//! Aggregate functions of our own: vectorized by groups, and the same to the bit in whatever order rows and states come.
+//!
+//! Nulls, empty groups, NaN and overflow are as in PostgreSQL: a row with a null argument does not count, the aggregate of
+//! no rows is null (a count is 0), NaN is above all numbers, and what does not fit the output type is an error.
+//!
+//! * [`count`] has `count`
+//! * [`whole`] has `sum` and `avg` of integers and decimals
+//! * [`float`] has `sum` and `avg` of floats
+//! * [`extreme`] has `min` and `max`
+//! * [`logical`] has `bool_and` and `bool_or`
+//! * [`moments`] has variances, covariances, correlation and linear regression
+//! * [`distinct`] makes any of them one over distinct values
+
+mod count;
+mod distinct;
+#[cfg(test)]
+mod edges;
+mod extreme;
+mod float;
+mod logical;
+mod moments;
+mod rows;
+#[cfg(test)]
+mod testing;
+mod whole;
+
+use std::{fmt, sync::Arc};
+
+use arrow_schema::{DataType, Field, FieldRef};
+use thalweg_core::{
+    Result,
+    aggregate::{Accumulator, Aggregate, Exactness, Signature},
+};
+
+/// Our own implementation of an aggregate function on these argument types, if there is one.
+pub fn native(signature: &Signature<'_>) -> Option<Arc<dyn Aggregate>> {
+    // The largest of all values is the largest of the distinct ones.
+    let is_distinct = signature.is_distinct && !matches!(signature.name, "min" | "max" | "bool_and" | "bool_or");
+    let function = plain(&Signature { is_distinct, ..*signature })?;
+    if is_distinct { distinct::distinct(function, signature.arguments) } else { Some(Arc::new(function)) }
+}
+
+fn plain(signature: &Signature<'_>) -> Option<Function> {
+    match signature.name {
+        "count" => count::count(signature),
+        "sum" | "avg" | "mean" => whole::whole(signature).or_else(|| float::float(signature)),
+        "min" | "max" => extreme::extreme(signature),
+        "bool_and" | "bool_or" => logical::logical(signature),
+        _ => moments::moments(signature),
+    }
+}
+
+/// A function with its accumulators, all of one kind.
+struct Function {
+    name: String,
+    output: DataType,
+    state: Vec<FieldRef>,
+    accumulator: Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>,
+}
+
+impl Function {
+    fn new<A: Accumulator + 'static>(
+        signature: &Signature<'_>,
+        state: &[(&str, DataType)],
+        accumulator: impl Fn() -> A + Send + Sync + 'static,
+    ) -> Self {
+        let field = |(name, kind): &(&str, DataType)| Arc::new(Field::new(*name, kind.clone(), true));
+        Self {
+            name: signature.name.into(),
+            output: signature.output.clone(),
+            state: state.iter().map(field).collect(),
+            accumulator: Box::new(move || Box::new(accumulator())),
+        }
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)
+    }
+}
+
+impl Aggregate for Function {
+    fn output(&self) -> DataType {
+        self.output.clone()
+    }
+
+    fn state(&self) -> Result<Vec<FieldRef>> {
+        Ok(self.state.clone())
+    }
+
+    fn exactness(&self) -> Exactness {
+        // Plain float sums, where somebody asked for them, are not exact, but may be computed in parts all the same.
+        Exactness::Exact
+    }
+
+    fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
+        Ok((self.accumulator)())
+    }
+}

@@ -1,0 +1,268 @@
+//! Variances, covariances, correlation and linear regression, from exact sums of values and of products.
+//!
+//! All is computed from whole numbers and rounded at the end, so that nothing cancels and no order of rows shows. As in
+//! PostgreSQL, `f(y, x)` regresses y on x, and what is divided by nothing is null.
+
+use std::{mem, sync::Arc};
+
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, UInt64Array, builder::BinaryBuilder};
+use arrow_schema::DataType;
+use thalweg_core::{
+    Result,
+    aggregate::{Accumulator, Signature},
+};
+use thalweg_memory::kernels::exact_sum::{
+    ExactSum,
+    dyadic::{DOUBLE, Dyadic, power_of_two},
+    products::ExactProducts,
+};
+
+use super::{
+    Function,
+    float::{doubles, read_sums, written},
+    rows::{bytes_of, counting, each, not_a_state},
+};
+
+/// One of the functions of moments over floats.
+pub fn moments(signature: &Signature<'_>) -> Option<Function> {
+    let statistic = Statistic::of(signature.name)?;
+    let is_float = |kind: &DataType| matches!(kind, DataType::Float32 | DataType::Float64);
+    let is_ours = signature.arguments.len() == statistic.arguments() && signature.arguments.iter().all(is_float);
+    let is_fitting = match statistic {
+        Statistic::Count => *signature.output == DataType::UInt64,
+        _ => *signature.output == DataType::Float64,
+    };
+    if !is_ours || !is_fitting {
+        return None;
+    }
+    let sums = ["sum_0", "sum_1"].map(|name| (name, DataType::Binary));
+    let products = ["products_00", "products_01", "products_11"].map(|name| (name, DataType::Binary));
+    let columns = statistic.arguments();
+    let mut state = vec![("count", DataType::UInt64)];
+    state.extend(sums.into_iter().take(columns));
+    state.extend(products.into_iter().take(columns * 2 - 1));
+    Some(match columns {
+        1 => Function::new(signature, &state, move || Groups::<1, 1> { statistic, groups: Vec::new() }),
+        _ => Function::new(signature, &state, move || Groups::<2, 3> { statistic, groups: Vec::new() }),
+    })
+}
+
+#[derive(Clone, Copy)]
+enum Statistic {
+    Variance { is_sample: bool, is_root: bool },
+    Covariance { is_sample: bool },
+    Correlation,
+    Count,
+    MeanX,
+    MeanY,
+    SquaresX,
+    SquaresY,
+    Products,
+    Slope,
+    Intercept,
+    Determination,
+}
+
+impl Statistic {
+    fn of(name: &str) -> Option<Self> {
+        use Statistic::*;
+        Some(match name {
+            "var" | "var_samp" | "var_sample" => Variance { is_sample: true, is_root: false },
+            "var_pop" | "var_population" => Variance { is_sample: false, is_root: false },
+            "stddev" | "stddev_samp" => Variance { is_sample: true, is_root: true },
+            "stddev_pop" => Variance { is_sample: false, is_root: true },
+            "covar" | "covar_samp" => Covariance { is_sample: true },
+            "covar_pop" => Covariance { is_sample: false },
+            "corr" => Correlation,
+            "regr_count" => Count,
+            "regr_avgx" => MeanX,
+            "regr_avgy" => MeanY,
+            "regr_sxx" => SquaresX,
+            "regr_syy" => SquaresY,
+            "regr_sxy" => Products,
+            "regr_slope" => Slope,
+            "regr_intercept" => Intercept,
+            "regr_r2" => Determination,
+            _ => return None,
+        })
+    }
+
+    fn arguments(self) -> usize {
+        if matches!(self, Self::Variance { .. }) { 1 } else { 2 }
+    }
+
+    /// The value of the statistic, if there is one.
+    fn value<const N: usize, const P: usize>(self, moments: &Moments<N, P>) -> Option<f64> {
+        use Statistic::*;
+        let n = moments.count();
+        let needed = if let Variance { is_sample: true, .. } | Covariance { is_sample: true } = self { 2 } else { 1 };
+        if n < needed {
+            return None;
+        }
+        // The last column is x, the first is y.
+        let (x, y) = (N - 1, 0);
+        match self {
+            MeanX => return Some(moments.sums[x].mean()),
+            MeanY => return Some(moments.sums[y].mean()),
+            _ if !moments.sums.iter().all(ExactSum::is_finite) => return Some(f64::NAN),
+            _ => {}
+        }
+        let spread = |a, b| moments.spread(a, b);
+        Some(match self {
+            Variance { is_sample, is_root } => {
+                let variance = spread(0, 0).over(&[n, n - u64::from(is_sample)], DOUBLE);
+                if is_root { variance.sqrt() } else { variance }
+            }
+            Covariance { is_sample } => spread(x, y).over(&[n, n - u64::from(is_sample)], DOUBLE),
+            SquaresX => spread(x, x).over(&[n], DOUBLE),
+            SquaresY => spread(y, y).over(&[n], DOUBLE),
+            Products => spread(x, y).over(&[n], DOUBLE),
+            Slope => ratio(&spread(x, y), &spread(x, x))?,
+            Intercept => {
+                let (sum_x, sum_y) = (moments.sums[x].exact(), moments.sums[y].exact());
+                let mut above = sum_y.times(&spread(x, x));
+                above.subtract(&sum_x.times(&spread(x, y)));
+                ratio(&above, &spread(x, x).times(&whole(n)))?
+            }
+            Correlation => {
+                let squares = ratio(&spread(x, y).times(&spread(x, y)), &spread(x, x).times(&spread(y, y)))?;
+                let root = squares.min(1.0).sqrt();
+                if spread(x, y).is_negative() { -root } else { root }
+            }
+            Determination => {
+                let (xx, yy) = (spread(x, x), spread(y, y));
+                if !xx.is_zero() && yy.is_zero() {
+                    return Some(1.0); // A level line explains itself.
+                }
+                ratio(&spread(x, y).times(&spread(x, y)), &xx.times(&yy))?.min(1.0)
+            }
+            Count | MeanX | MeanY => return None,
+        })
+    }
+}
+
+/// Sums of N columns, and of the P products of two of them.
+#[derive(Clone)]
+struct Moments<const N: usize, const P: usize> {
+    sums: [ExactSum; N],
+    products: [ExactProducts; P],
+}
+
+impl<const N: usize, const P: usize> Default for Moments<N, P> {
+    fn default() -> Self {
+        Self {
+            sums: std::array::from_fn(|_| ExactSum::default()),
+            products: std::array::from_fn(|_| Default::default()),
+        }
+    }
+}
+
+impl<const N: usize, const P: usize> Moments<N, P> {
+    fn count(&self) -> u64 {
+        self.sums[0].count()
+    }
+
+    /// `n Σab − Σa Σb`: n times the sum of the products of the distances from the means.
+    fn spread(&self, a: usize, b: usize) -> Dyadic {
+        let mut spread = self.products[a + b].exact().times(&whole(self.count()));
+        spread.subtract(&self.sums[a].exact().times(&self.sums[b].exact()));
+        spread
+    }
+}
+
+fn whole(number: u64) -> Dyadic {
+    let mut whole = Dyadic::default();
+    whole.add_scaled(u128::from(number), 0, false);
+    whole
+}
+
+/// The quotient, nearly rounded; nothing if the divisor is zero.
+fn ratio(above: &Dyadic, below: &Dyadic) -> Option<f64> {
+    if below.is_zero() {
+        return None;
+    }
+    let ((above, up), (below, down)) = (above.scaled(), below.scaled());
+    let exponent = up - down;
+    // In two steps, because the power alone may be beyond all floats.
+    Some(above / below * power_of_two(exponent / 2) * power_of_two(exponent - exponent / 2))
+}
+
+struct Groups<const N: usize, const P: usize> {
+    statistic: Statistic,
+    groups: Vec<Moments<N, P>>,
+}
+
+impl<const N: usize, const P: usize> Accumulator for Groups<N, P> {
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        groups: &[u32],
+        count: usize,
+    ) -> Result<()> {
+        self.groups.resize_with(count, Moments::default);
+        let columns: [_; N] = std::array::from_fn(|i| doubles(&arguments[i]));
+        let columns = columns.each_ref().map(|column| column.values());
+        each(counting(arguments, filter).as_ref(), groups, |row, group| {
+            let group = &mut self.groups[group];
+            let values = columns.map(|column| column[row]);
+            group.sums.iter_mut().zip(values).for_each(|(sum, value)| sum.add(value));
+            group.products.iter_mut().enumerate().for_each(|(i, sum)| sum.add(values[i / 2], values[i.div_ceil(2)]));
+        });
+        Ok(())
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
+        self.groups.resize_with(count, Moments::default);
+        let (sums, products) = states[1..].split_at(N);
+        for (i, column) in sums.iter().enumerate() {
+            let sums = read_sums(&states[0], column)?;
+            for (row, group) in groups.iter().enumerate() {
+                self.groups[*group as usize].sums[i].merge(&sums(row)?);
+            }
+        }
+        for (i, column) in products.iter().enumerate() {
+            let bytes = bytes_of(column)?;
+            for (row, group) in groups.iter().enumerate() {
+                let sum = ExactProducts::read(bytes(row)).ok_or_else(not_a_state)?;
+                self.groups[*group as usize].products[i].merge(&sum);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
+        let groups = mem::take(&mut self.groups);
+        let mut columns: Vec<ArrayRef> =
+            vec![Arc::new(UInt64Array::from_iter_values(groups.iter().map(Moments::count)))];
+        for i in 0..N {
+            columns.push(Arc::new(written(groups.iter().map(|group| &group.sums[i]))));
+        }
+        for i in 0..P {
+            let mut column = BinaryBuilder::new();
+            for group in &groups {
+                let mut bytes = Vec::new();
+                group.products[i].write(&mut bytes);
+                column.append_value(bytes);
+            }
+            columns.push(Arc::new(column.finish()));
+        }
+        Ok(columns)
+    }
+
+    fn take_result(&mut self) -> Result<ArrayRef> {
+        let groups = mem::take(&mut self.groups);
+        if let Statistic::Count = self.statistic {
+            return Ok(Arc::new(UInt64Array::from_iter_values(groups.iter().map(Moments::count))));
+        }
+        Ok(Arc::new(groups.iter().map(|moments| self.statistic.value(moments)).collect::<Float64Array>()))
+    }
+
+    fn bytes(&self) -> usize {
+        let beside = |group: &Moments<N, P>| {
+            let sums: usize = group.sums.iter().map(ExactSum::bytes).sum();
+            sums + group.products.iter().map(ExactProducts::bytes).sum::<usize>()
+        };
+        self.groups.capacity() * size_of::<Moments<N, P>>() + self.groups.iter().map(beside).sum::<usize>()
+    }
+}

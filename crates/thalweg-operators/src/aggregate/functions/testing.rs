@@ -1,0 +1,329 @@
+//! Our aggregate functions against naive definitions, row at a time, and against themselves in parts.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, StringArray, cast::AsArray, types::*,
+};
+use arrow_cast::{cast, display::array_value_to_string};
+use arrow_schema::{DataType, TimeUnit};
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
+use thalweg_core::aggregate::{Accumulator, Aggregate, Exactness, Signature};
+
+use super::native;
+
+/// A function on some columns, and what comes of it.
+struct Case {
+    name: &'static str,
+    arguments: Vec<DataType>,
+    output: DataType,
+    is_distinct: bool,
+}
+
+impl Case {
+    fn function(&self) -> Arc<dyn Aggregate> {
+        let signature = Signature {
+            name: self.name,
+            arguments: &self.arguments,
+            is_distinct: self.is_distinct,
+            output: &self.output,
+            exact_floats: true,
+        };
+        native(&signature).unwrap_or_else(|| panic!("{}({:?}) is not ours", self.name, self.arguments))
+    }
+
+    fn title(&self) -> String {
+        format!("{}{}({:?})", self.name, if self.is_distinct { " distinct" } else { "" }, self.arguments)
+    }
+}
+
+fn cases() -> Vec<Case> {
+    use DataType::*;
+    let mut cases = Vec::new();
+    let mut case = |name, arguments: &[DataType], output: DataType| {
+        for is_distinct in [false, true] {
+            if !is_distinct || arguments.len() == 1 {
+                cases.push(Case { name, arguments: arguments.to_vec(), output: output.clone(), is_distinct });
+            }
+        }
+    };
+    let whole = [Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64];
+    let floats = [Float32, Float64];
+    let times = [Date32, Timestamp(TimeUnit::Microsecond, Some("UTC".into())), Duration(TimeUnit::Second)];
+    let texts = [Utf8, LargeUtf8, Utf8View, Binary, LargeBinary];
+    for kind in whole.iter().chain(&floats).chain(&times).chain(&texts).chain(&[Decimal128(10, 2), Decimal256(40, 2)]) {
+        case("min", std::slice::from_ref(kind), kind.clone());
+        case("max", std::slice::from_ref(kind), kind.clone());
+        if !matches!(kind, Duration(_) | Decimal256(..)) {
+            case("count", std::slice::from_ref(kind), Int64);
+        }
+    }
+    for kind in &whole {
+        case("sum", std::slice::from_ref(kind), if kind.is_signed_integer() { Int64 } else { UInt64 });
+        case("avg", std::slice::from_ref(kind), Float64);
+    }
+    case("sum", &[Decimal128(10, 2)], Decimal128(20, 2));
+    case("avg", &[Decimal128(10, 2)], Decimal128(14, 6));
+    for kind in &floats {
+        case("sum", std::slice::from_ref(kind), Float64);
+        case("avg", std::slice::from_ref(kind), kind.clone());
+        for name in ["var", "var_pop", "stddev", "stddev_pop"] {
+            case(name, std::slice::from_ref(kind), Float64);
+        }
+    }
+    for name in ["covar_samp", "covar_pop", "corr", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy"] {
+        case(name, &[Float64, Float64], Float64);
+    }
+    for name in ["regr_slope", "regr_intercept", "regr_r2"] {
+        case(name, &[Float64, Float64], Float64);
+    }
+    case("regr_count", &[Float64, Float64], UInt64);
+    case("bool_and", &[Boolean], Boolean);
+    case("bool_or", &[Boolean], Boolean);
+    case("count", &[], Int64);
+    cases
+}
+
+/// Rows of small numbers, some null, in few groups.
+#[derive(Clone)]
+struct Rows {
+    /// One per argument.
+    columns: Vec<Vec<Option<i64>>>,
+    filter: Option<Vec<Option<bool>>>,
+    groups: Vec<u32>,
+    count: usize,
+}
+
+fn rows(random: &mut StdRng, columns: usize) -> Rows {
+    let length = random.random_range(0..60);
+    let nulls = random.random_range(0.0..0.7);
+    let widest = if random.random() { 3 } else { 60 };
+    let value = |random: &mut StdRng| (!random.random_bool(nulls)).then(|| random.random_range(0..widest));
+    let count = random.random_range(1..6);
+    Rows {
+        columns: (0..columns).map(|_| (0..length).map(|_| value(random)).collect()).collect(),
+        filter: random.random::<bool>().then(|| {
+            (0..length).map(|_| [Some(true), Some(true), Some(false), None][random.random_range(0..4)]).collect()
+        }),
+        groups: (0..length).map(|_| random.random_range(0..count)).collect(),
+        count: count as usize,
+    }
+}
+
+/// The numbers in a type: floats in quarters around zero, decimals in hundredths, truth where odd.
+fn column(values: &[Option<i64>], kind: &DataType) -> ArrayRef {
+    let numbers: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
+    match kind {
+        DataType::Float32 | DataType::Float64 => {
+            let quarters: Float64Array = values.iter().map(|value| value.map(quarter)).collect();
+            cast(&quarters, kind).unwrap()
+        }
+        DataType::Decimal128(..) | DataType::Decimal256(..) => {
+            let hundredths: Float64Array = values.iter().map(|value| value.map(|v| (v - 20) as f64 / 100.0)).collect();
+            cast(&hundredths, kind).unwrap()
+        }
+        DataType::Boolean => Arc::new(values.iter().map(|value| value.map(|v| v % 2 == 1)).collect::<BooleanArray>()),
+        DataType::Date32 | DataType::Duration(_) => cast(
+            &cast(&numbers, &DataType::Int32)
+                .map(|days| if *kind == DataType::Date32 { days } else { Arc::clone(&numbers) })
+                .unwrap(),
+            kind,
+        )
+        .unwrap(),
+        DataType::Binary | DataType::LargeBinary => cast(&cast(&numbers, &DataType::Utf8).unwrap(), kind).unwrap(),
+        kind => cast(&numbers, kind).unwrap(),
+    }
+}
+
+fn quarter(value: i64) -> f64 {
+    (value - 20) as f64 / 4.0
+}
+
+/// Adds some of the rows.
+fn add(accumulator: &mut dyn Accumulator, case: &Case, rows: &Rows, which: &[usize], count: usize) {
+    let some = |values: &Vec<Option<i64>>| which.iter().map(|row| values[*row]).collect::<Vec<_>>();
+    let arguments: Vec<_> =
+        rows.columns.iter().zip(&case.arguments).map(|(values, kind)| column(&some(values), kind)).collect();
+    let filter = rows.filter.as_ref().map(|f| which.iter().map(|row| f[*row]).collect::<BooleanArray>());
+    let groups: Vec<u32> = which.iter().map(|row| rows.groups[*row]).collect();
+    accumulator.update(&arguments, filter.as_ref(), &groups, count).unwrap();
+}
+
+/// The result over all rows at once.
+fn whole(case: &Case, rows: &Rows) -> ArrayRef {
+    let mut accumulator = case.function().accumulator().unwrap();
+    let all: Vec<usize> = (0..rows.groups.len()).collect();
+    add(accumulator.as_mut(), case, rows, &all, rows.count);
+    accumulator.take_result().unwrap()
+}
+
+/// The same in shuffled parts, whose states go through columns, are merged in any order and moved between groups.
+fn in_parts(case: &Case, rows: &Rows, random: &mut StdRng) -> ArrayRef {
+    let function = case.function();
+    let mut order: Vec<usize> = (0..rows.groups.len()).collect();
+    order.shuffle(random);
+    let mut states = Vec::new();
+    let mut reused = function.accumulator().unwrap();
+    for part in order.chunks(random.random_range(1..20)) {
+        for half in part.chunks(part.len().div_ceil(2)) {
+            add(reused.as_mut(), case, rows, half, rows.count);
+        }
+        let state = reused.take_state().unwrap();
+        let fields = function.state().unwrap();
+        assert_eq!(fields.len(), state.len(), "{}", case.title());
+        fields.iter().zip(&state).for_each(|(field, column)| assert_eq!(field.data_type(), column.data_type()));
+        states.push(state);
+    }
+    assert_eq!(reused.take_result().unwrap().len(), 0, "drained");
+    states.shuffle(random);
+    let same: Vec<u32> = (0..rows.count as u32).collect();
+    let backwards: Vec<u32> = same.iter().rev().copied().collect();
+    for state in &states {
+        reused.merge(state, &backwards, rows.count).unwrap();
+    }
+    let mut last = function.accumulator().unwrap();
+    if !states.is_empty() {
+        last.merge(&reused.take_state().unwrap(), &backwards, rows.count).unwrap();
+    } else {
+        add(last.as_mut(), case, rows, &[], rows.count);
+    }
+    last.take_result().unwrap()
+}
+
+#[test]
+fn any_order_and_any_parts_give_the_same_bits() {
+    let mut random = StdRng::seed_from_u64(11);
+    for case in cases() {
+        assert_eq!(case.function().exactness(), Exactness::Exact);
+        for round in 0..25 {
+            let rows = rows(&mut random, case.arguments.len());
+            let (once, parts) = (whole(&case, &rows), in_parts(&case, &rows, &mut random));
+            assert_eq!(once.data_type(), &case.output, "{}", case.title());
+            assert_eq!(&once, &parts, "{} round {round}", case.title());
+        }
+    }
+}
+
+/// The rows of a group that count, as the numbers they were made of.
+fn group(case: &Case, rows: &Rows, group: u32) -> Vec<Vec<i64>> {
+    let is_in = |row: &usize| {
+        rows.groups[*row] == group && rows.filter.as_ref().is_none_or(|filter| filter[*row] == Some(true))
+    };
+    let found = (0..rows.groups.len()).filter(is_in);
+    let found = found.filter_map(|row| rows.columns.iter().map(|column| column[row]).collect::<Option<Vec<_>>>());
+    if case.is_distinct && case.arguments != [DataType::Boolean] {
+        let distinct: BTreeSet<_> = found.collect();
+        return distinct.into_iter().collect();
+    }
+    found.collect()
+}
+
+/// What the function gives by its definition, as text.
+fn expected(case: &Case, rows: &[Vec<i64>]) -> Option<String> {
+    let n = rows.len() as i64;
+    let argument = case.arguments.first().unwrap_or(&DataType::Null);
+    let values = || rows.iter().map(|row| row[0]);
+    let is_float = matches!(argument, DataType::Float32 | DataType::Float64);
+    let text = |value: f64| match case.output {
+        DataType::Float32 => array_value_to_string(&Float32Array::from(vec![value as f32]), 0).ok(),
+        _ => array_value_to_string(&Float64Array::from(vec![value]), 0).ok(),
+    };
+    if case.name == "count" || case.name == "regr_count" {
+        return Some(n.to_string());
+    }
+    if n == 0 {
+        return None;
+    }
+    let sum: i64 = values().sum();
+    let (shifted, squares): (i64, i64) = (sum - 20 * n, values().map(|v| (v - 20) * (v - 20)).sum());
+    let spread = (n * squares - shifted * shifted) as f64 / 16.0;
+    match case.name {
+        "sum" if is_float => text(shifted as f64 / 4.0),
+        "avg" if is_float => text(shifted as f64 / n as f64 / 4.0),
+        "sum" if matches!(argument, DataType::Decimal128(..)) => Some(format!("{:.2}", shifted as f64 / 100.0 + 0.0)),
+        "avg" if matches!(argument, DataType::Decimal128(..)) => {
+            let scaled = shifted * 10_000;
+            let rounded = (2 * scaled.abs() + n) / (2 * n) * scaled.signum();
+            let sign = if rounded < 0 { "-" } else { "" };
+            Some(format!("{sign}{}.{:06}", rounded.abs() / 1_000_000, rounded.abs() % 1_000_000))
+        }
+        "sum" => Some(sum.to_string()),
+        "avg" => text(sum as f64 / n as f64),
+        "var" | "stddev" | "covar_samp" if n < 2 => None,
+        "var" => text(spread / (n * (n - 1)) as f64),
+        "var_pop" => text(spread / (n * n) as f64),
+        "stddev" => text((spread / (n * (n - 1)) as f64).sqrt()),
+        "stddev_pop" => text((spread / (n * n) as f64).sqrt()),
+        "bool_and" => Some(values().all(|v| v % 2 == 1).to_string()),
+        "bool_or" => Some(values().any(|v| v % 2 == 1).to_string()),
+        "min" | "max" => {
+            let is_text = matches!(argument, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+            let is_bytes = matches!(argument, DataType::Binary | DataType::LargeBinary);
+            let key = |v: &i64| if is_text || is_bytes { (0, v.to_string()) } else { (*v, String::new()) };
+            let best = if case.name == "min" { values().min_by_key(key) } else { values().max_by_key(key) };
+            array_value_to_string(&column(&[best], argument), 0).ok()
+        }
+        _ => two_columns(case.name, rows).and_then(text),
+    }
+}
+
+/// Statistics of two columns by the textbook.
+fn two_columns(name: &str, rows: &[Vec<i64>]) -> Option<f64> {
+    let n = rows.len() as f64;
+    let mean = |i: usize| rows.iter().map(|row| quarter(row[i])).sum::<f64>() / n;
+    let (y, x) = (mean(0), mean(1));
+    let sum =
+        |f: &dyn Fn(f64, f64) -> f64| rows.iter().map(|row| f(quarter(row[1]) - x, quarter(row[0]) - y)).sum::<f64>();
+    let (sxx, syy, sxy) = (sum(&|x, _| x * x), sum(&|_, y| y * y), sum(&|x, y| x * y));
+    let is_level = |s: f64| s < 1e-9;
+    match name {
+        "covar_samp" => Some(sxy / (n - 1.0)),
+        "covar_pop" => Some(sxy / n),
+        "regr_avgx" => Some(x),
+        "regr_avgy" => Some(y),
+        "regr_sxx" => Some(sxx),
+        "regr_syy" => Some(syy),
+        "regr_sxy" => Some(sxy),
+        "corr" => (!is_level(sxx) && !is_level(syy)).then(|| sxy / (sxx * syy).sqrt()),
+        _ if is_level(sxx) => None,
+        "regr_slope" => Some(sxy / sxx),
+        "regr_intercept" => Some(y - x * sxy / sxx),
+        "regr_r2" => Some(if is_level(syy) { 1.0 } else { sxy * sxy / (sxx * syy) }),
+        other => panic!("{other} has no definition here"),
+    }
+}
+
+#[test]
+fn results_are_those_of_the_definition() {
+    let mut random = StdRng::seed_from_u64(12);
+    for case in cases() {
+        for round in 0..25 {
+            let rows = rows(&mut random, case.arguments.len());
+            let result = whole(&case, &rows);
+            assert_eq!(result.len(), rows.count);
+            for number in 0..rows.count {
+                let found = result.is_valid(number).then(|| array_value_to_string(&result, number).unwrap());
+                let expected = expected(&case, &group(&case, &rows, number as u32));
+                let close = || {
+                    let (a, b) = (found.as_ref()?.parse::<f64>().ok()?, expected.as_ref()?.parse::<f64>().ok()?);
+                    Some(case.arguments.len() == 2 && (a - b).abs() <= 1e-9 * (1.0 + b.abs()))
+                };
+                let is_same = found == expected || close() == Some(true);
+                assert!(is_same, "{} round {round}: found {found:?}, expected {expected:?}", case.title());
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_follows_the_groups_and_is_given_back() {
+    for case in cases() {
+        let mut accumulator = case.function().accumulator().unwrap();
+        let arguments: Vec<_> = case.arguments.iter().map(|kind| column(&vec![Some(1); 1000], kind)).collect();
+        let groups: Vec<u32> = (0..1000).collect();
+        accumulator.update(&arguments, None, &groups, 1000).unwrap();
+        assert!((1000..2_000_000).contains(&accumulator.bytes()), "{}: {}", case.title(), accumulator.bytes());
+        accumulator.take_result().unwrap();
+        assert!(accumulator.bytes() < 1000, "{}: {}", case.title(), accumulator.bytes());
+    }
+}

@@ -1,0 +1,203 @@
+//! `sum` and `avg` of integers and decimals: whole numbers, which are only in range or not once all are added.
+
+use std::{mem, sync::Arc};
+
+use arrow_array::{
+    ArrayRef, BooleanArray, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int64Array, UInt64Array,
+    cast::AsArray, types::*,
+};
+use arrow_buffer::{Buffer, i256};
+use arrow_schema::DataType;
+use thalweg_core::{
+    Result,
+    aggregate::{Accumulator, Signature},
+};
+use thalweg_memory::kernels::exact_sum::dyadic::{DOUBLE, Dyadic};
+
+use super::{
+    Function,
+    rows::{counting, each, not_a_state, out_of_range},
+};
+
+/// A sum or mean of whole numbers.
+pub fn whole(signature: &Signature<'_>) -> Option<Function> {
+    let [argument] = signature.arguments else { return None };
+    let result = match (signature.name, argument, signature.output) {
+        ("sum", kind, DataType::Int64) if kind.is_integer() => Output::Signed,
+        ("sum", kind, DataType::UInt64) if kind.is_integer() => Output::Unsigned,
+        ("sum", DataType::Decimal128(_, from), DataType::Decimal128(precision, to)) if from == to => {
+            Output::Decimal { precision: *precision, scale: *to, shift: 0, is_mean: false }
+        }
+        ("sum", ..) => return None,
+        (_, kind, DataType::Float64) if kind.is_integer() => Output::Mean,
+        (_, DataType::Decimal128(_, from), DataType::Decimal128(precision, to)) if from <= to => {
+            let shift = u32::from((*to - *from).unsigned_abs());
+            Output::Decimal { precision: *precision, scale: *to, shift, is_mean: true }
+        }
+        _ => return None,
+    };
+    let state = [("count", DataType::UInt64), ("sum", DataType::FixedSizeBinary(WIDTH as i32))];
+    Some(Function::new(signature, &state, move || Sums { result, sums: Vec::new() }))
+}
+
+#[derive(Clone, Copy)]
+enum Output {
+    Signed,
+    Unsigned,
+    Mean,
+    Decimal { precision: u8, scale: i8, shift: u32, is_mean: bool },
+}
+
+/// How many bytes a sum takes in a state: the low 16, then the high 8.
+const WIDTH: usize = 24;
+
+/// `high * 2^128 + low`, which no number of rows overflows.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    low: i128,
+    high: i64,
+    count: u64,
+}
+
+impl Sum {
+    #[inline]
+    fn add(&mut self, value: i128) {
+        let (low, has_overflowed) = self.low.overflowing_add(value);
+        self.low = low;
+        if has_overflowed {
+            self.high += if value < 0 { -1 } else { 1 };
+        }
+    }
+
+    fn merge(&mut self, low: i128, high: i64, count: u64) {
+        self.add(low);
+        self.high += high;
+        self.count += count;
+    }
+
+    /// The sum, if 128 bits hold it.
+    fn narrow(&self) -> Option<i128> {
+        (self.high == 0).then_some(self.low)
+    }
+
+    fn wide(&self) -> i256 {
+        let sign = if self.low < 0 { -1 } else { 0 };
+        i256::from_parts(self.low as u128, i128::from(self.high) + sign)
+    }
+}
+
+struct Sums {
+    result: Output,
+    sums: Vec<Sum>,
+}
+
+impl Accumulator for Sums {
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        groups: &[u32],
+        count: usize,
+    ) -> Result<()> {
+        self.sums.resize(count, Sum::default());
+        let (column, mask) = (arguments[0].as_ref(), counting(arguments, filter));
+        macro_rules! add {
+            ($kind:ty) => {{
+                let values = column.as_primitive::<$kind>().values();
+                each(mask.as_ref(), groups, |row, group| {
+                    let sum = &mut self.sums[group];
+                    sum.add(i128::from(values[row]));
+                    sum.count += 1;
+                })
+            }};
+        }
+        match column.data_type() {
+            DataType::Int8 => add!(Int8Type),
+            DataType::Int16 => add!(Int16Type),
+            DataType::Int32 => add!(Int32Type),
+            DataType::Int64 => add!(Int64Type),
+            DataType::UInt8 => add!(UInt8Type),
+            DataType::UInt16 => add!(UInt16Type),
+            DataType::UInt32 => add!(UInt32Type),
+            DataType::UInt64 => add!(UInt64Type),
+            _ => add!(Decimal128Type),
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
+        self.sums.resize(count, Sum::default());
+        let counts = states[0].as_primitive_opt::<UInt64Type>().ok_or_else(not_a_state)?;
+        let sums = states[1].as_fixed_size_binary_opt().ok_or_else(not_a_state)?;
+        for (row, group) in groups.iter().enumerate() {
+            let (low, high) = sums.value(row).split_first_chunk::<16>().ok_or_else(not_a_state)?;
+            let high = i64::from_le_bytes(high.try_into().map_err(|_| not_a_state())?);
+            self.sums[*group as usize].merge(i128::from_le_bytes(*low), high, counts.value(row));
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
+        let sums = mem::take(&mut self.sums);
+        let counts = UInt64Array::from_iter_values(sums.iter().map(|sum| sum.count));
+        let mut bytes = Vec::with_capacity(sums.len() * WIDTH);
+        for sum in &sums {
+            bytes.extend(sum.low.to_le_bytes());
+            bytes.extend(sum.high.to_le_bytes());
+        }
+        let sums = FixedSizeBinaryArray::new(WIDTH as i32, Buffer::from_vec(bytes), None);
+        Ok(vec![Arc::new(counts), Arc::new(sums)])
+    }
+
+    fn take_result(&mut self) -> Result<ArrayRef> {
+        let sums = mem::take(&mut self.sums);
+        let some = |sum: &Sum| (sum.count > 0).then_some(*sum);
+        Ok(match self.result {
+            Output::Signed => {
+                let fit = |sum: Sum| {
+                    sum.narrow().and_then(|sum| i64::try_from(sum).ok()).ok_or_else(|| out_of_range("bigint"))
+                };
+                Arc::new(sums.iter().map(|sum| some(sum).map(fit).transpose()).collect::<Result<Int64Array>>()?)
+            }
+            Output::Unsigned => {
+                let fit = |sum: Sum| {
+                    sum.narrow().and_then(|sum| u64::try_from(sum).ok()).ok_or_else(|| out_of_range("bigint unsigned"))
+                };
+                Arc::new(sums.iter().map(|sum| some(sum).map(fit).transpose()).collect::<Result<UInt64Array>>()?)
+            }
+            Output::Mean => Arc::new(sums.iter().map(|sum| some(sum).map(|sum| mean(&sum))).collect::<Float64Array>()),
+            Output::Decimal { precision, scale, shift, is_mean } => {
+                let fit = |sum: Sum| {
+                    let value = if is_mean { decimal_mean(&sum, shift) } else { sum.narrow() };
+                    let value = value.filter(|value| value.unsigned_abs() < 10u128.pow(u32::from(precision)));
+                    value.ok_or_else(|| out_of_range(&format!("decimal({precision}, {scale})")))
+                };
+                let values = sums.iter().map(|sum| some(sum).map(fit).transpose());
+                let values = values.collect::<Result<Decimal128Array>>()?;
+                Arc::new(values.with_precision_and_scale(precision, scale)?)
+            }
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        self.sums.capacity() * size_of::<Sum>()
+    }
+}
+
+/// The float nearest to the mean.
+fn mean(sum: &Sum) -> f64 {
+    let mut exact = Dyadic::default();
+    exact.add_scaled(sum.low.unsigned_abs(), 0, sum.low < 0);
+    exact.over(&[sum.count], DOUBLE)
+}
+
+/// The mean with `shift` more digits, halves rounded away from zero.
+fn decimal_mean(sum: &Sum, shift: u32) -> Option<i128> {
+    let count = i256::from_i128(i128::from(sum.count));
+    let scaled = sum.wide().checked_mul(i256::from_i128(10i128.checked_pow(shift)?))?;
+    let (quotient, rest) = (scaled.checked_div(count)?, scaled.checked_rem(count)?);
+    let is_up = rest.wrapping_abs().checked_mul(i256::from_i128(2))? >= count;
+    let away = i256::from_i128(if scaled.is_negative() { -1 } else { 1 });
+    let rounded = if is_up { quotient.checked_add(away)? } else { quotient };
+    rounded.to_i128()
+}
