@@ -7,6 +7,7 @@
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder, Terminator};
 
 use super::Csv;
+use crate::text::words::{broadcast, zeros};
 
 /// Finds one record after another, and keeps the fields of the last one.
 pub(super) struct Splitter {
@@ -244,16 +245,6 @@ pub(super) fn line_length(bytes: &[u8], is_all: bool) -> Option<usize> {
 }
 
 const LINE_ENDS: u64 = broadcast(b'\n');
-
-const fn broadcast(byte: u8) -> u64 {
-    u64::MAX / 255 * byte as u64
-}
-
-/// The highest bit of each byte that is zero, and no other bit.
-const fn zeros(word: u64) -> u64 {
-    const LOW: u64 = broadcast(0x7f);
-    !(((word & LOW) + LOW) | word | LOW)
-}
 
 #[cfg(test)]
 mod tests {

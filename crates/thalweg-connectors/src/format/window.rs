@@ -73,13 +73,16 @@ impl Window {
     /// Gets more bytes behind the unread ones, and drops a byte order mark at the very beginning.
     pub(crate) fn fill(&mut self, source: &mut dyn Bytes) -> Result<Fill> {
         let unread = self.end - self.start;
-        self.bytes.copy_within(self.start..self.end, 0);
-        (self.start, self.end) = (0, unread);
         // A record that did not fit is looked at again with twice as much, so that all looks together stay linear.
         let room = unread + BLOCK.max(unread);
         if self.bytes.len() < room {
-            self.bytes.resize(room, 0);
+            let mut larger = vec![0; room];
+            larger[..unread].copy_from_slice(self.unread());
+            self.bytes = larger;
+        } else {
+            self.bytes.copy_within(self.start..self.end, 0);
         }
+        (self.start, self.end) = (0, unread);
         let fill = source.fill(&mut self.bytes[unread..room])?;
         match fill {
             Fill::Some(count) => self.end += count,

@@ -74,9 +74,9 @@ pub(super) fn doubles(key: Key, numbers: Numbers, rows: usize, min: f64, max: f6
 
 /// Unscaled decimals from `min` to `max`.
 pub(super) fn decimals(key: Key, numbers: Numbers, rows: usize, min: i128, max: i128) -> Vec<i128> {
-    let range = (max - min) as u128 + 1;
+    let range = max.wrapping_sub(min) as u128 + 1;
     let wide = |n: u64| u128::from(key.at(n)) << 64 | u128::from(mix(key.at(n), n));
-    numbers.take(rows).map(|n| min + (wide(n) % range) as i128).collect()
+    numbers.take(rows).map(|n| min.wrapping_add((wide(n) % range) as i128)).collect()
 }
 
 /// Truth values, true as often as false.

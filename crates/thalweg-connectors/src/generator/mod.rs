@@ -25,6 +25,7 @@
 mod fill;
 mod kinds;
 mod reader;
+mod said;
 
 use thalweg_core::{
     Error, Result,

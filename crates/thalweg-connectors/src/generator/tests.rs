@@ -63,6 +63,14 @@ fn random_values_keep_to_their_bounds_and_reach_them() {
 }
 
 #[test]
+fn the_widest_ranges_are_filled() {
+    let columns = "a BIGINT, b BIGINT UNSIGNED, c DECIMAL, d DOUBLE";
+    let options = "number-of-rows=100; fields.c.min=-9999999.99; fields.d.min=-8e307; fields.d.max=8e307";
+    let all = rows(columns, options, 100).remove(0);
+    assert!(all.iter().any(|row| row.starts_with('-')) && all.iter().any(|row| !row.starts_with('-')));
+}
+
+#[test]
 fn disorder_sets_rows_back_by_no_more_than_it_says() {
     let options = "number-of-rows=10000; fields.t.step=1 ms; fields.t.disorder=50 ms";
     let source = Generator.source(&table("t TIMESTAMP", options)).unwrap();

@@ -5,7 +5,10 @@ use std::{borrow::Cow, collections::HashMap};
 use arrow_array::RecordBatch;
 use thalweg_core::{Result, connector::TableDefinition, error::lower_first};
 
-use super::object::{Members, walk};
+use super::{
+    object::{Members, walk},
+    plain::{Walked, walk_plain},
+};
 use crate::{
     columns::{Column, Columns},
     format::{
@@ -85,6 +88,8 @@ impl Decoder for JsonDecoder {
 struct Row {
     columns: Columns,
     names: Vec<String>,
+    /// The names as they stand in a line with the quote behind them, if they stand there without escapes.
+    quoted: Vec<Option<Vec<u8>>>,
     exact: HashMap<String, usize>,
     any_case: HashMap<String, usize>,
     /// How well the key of each column's value matched, in this row.
@@ -113,6 +118,7 @@ impl Row {
             exact: numbered(str::to_string),
             any_case: numbered(str::to_lowercase),
             matches: vec![Match::None; names.len()],
+            quoted: names.iter().map(|name| quoted(name)).collect(),
             names,
             found: Match::None,
             next: 0,
@@ -120,12 +126,22 @@ impl Row {
         })
     }
 
-    /// Adds an object as a row, or says what is wrong with it.
-    fn push(&mut self, line: &[u8]) -> Result<(), String> {
+    fn begin(&mut self) {
         self.matches.fill(Match::None);
         self.next = 0;
-        if let Err(error) = walk(line, self) {
-            return Err(self.wrong.take().unwrap_or_else(|| not_json(&error)));
+    }
+
+    /// Adds an object as a row, or says what is wrong with it.
+    fn push(&mut self, line: &[u8]) -> Result<(), String> {
+        self.begin();
+        match walk_plain(line, self) {
+            Walked::All => {}
+            Walked::Stopped => return Err(self.wrong.take().unwrap_or_default()),
+            Walked::Unusual => {
+                self.columns.roll_back();
+                self.begin();
+                walk(line, self).map_err(|error| self.wrong.take().unwrap_or_else(|| not_json(&error)))?;
+            }
         }
         for (column, found) in self.columns.each().iter_mut().zip(&self.matches) {
             if *found == Match::None {
@@ -151,31 +167,48 @@ impl Members for Row {
         (found >= self.matches[column]).then_some(column)
     }
 
-    fn take(&mut self, number: usize, json: &str) -> Result<(), ()> {
+    fn guess(&mut self, text: &[u8]) -> Option<(usize, usize)> {
+        let column = self.next;
+        let name = self.quoted.get(column)?.as_ref()?;
+        if !text.starts_with(name) {
+            return None;
+        }
+        (self.next, self.found) = (column + 1, Match::Exact);
+        Some((column, name.len()))
+    }
+
+    fn take(&mut self, number: usize, json: &[u8]) -> Result<(), ()> {
         let rows = self.columns.len();
         let column = &mut self.columns.each()[number];
-        column.truncate(rows);
+        if self.matches[number] != Match::None {
+            column.truncate(rows);
+        }
         self.matches[number] = self.found;
-        push_json(column, json).map_err(|wrong| self.wrong = Some(in_column(column, wrong, json.as_bytes())))
+        push_json(column, json).map_err(|wrong| self.wrong = Some(in_column(column, wrong, json)))
     }
 }
 
+fn quoted(name: &str) -> Option<Vec<u8>> {
+    let is_plain = !name.bytes().any(|byte| byte == b'"' || byte == b'\\' || byte < b' ');
+    is_plain.then(|| [name.as_bytes(), b"\""].concat())
+}
+
 /// Adds a value from its JSON text.
-fn push_json(column: &mut Column, json: &str) -> Result<(), Wrong> {
-    match json.as_bytes()[0] {
+fn push_json(column: &mut Column, json: &[u8]) -> Result<(), Wrong> {
+    match json[0] {
         b'n' => column.push_null(),
-        b'"' => column.push(unescaped(json).ok_or(Wrong::Utf8)?.as_bytes()),
+        b'"' => column.push(&unescaped(json).ok_or(Wrong::Utf8)?),
         b'{' | b'[' if !column.is_text() => Err(Wrong::Type),
         _ if column.is_binary() => Err(Wrong::Type),
-        _ => column.push(json.as_bytes()),
+        _ => column.push(json),
     }
 }
 
 /// The characters of a JSON string, if its escapes make any.
-fn unescaped(json: &str) -> Option<Cow<'_, str>> {
-    match memchr::memchr(b'\\', json.as_bytes()) {
+fn unescaped(json: &[u8]) -> Option<Cow<'_, [u8]>> {
+    match memchr::memchr(b'\\', json) {
         None => Some(Cow::Borrowed(&json[1..json.len() - 1])),
-        Some(_) => serde_json::from_str(json).ok().map(Cow::Owned),
+        Some(_) => serde_json::from_slice(json).ok().map(|text: String| Cow::Owned(text.into_bytes())),
     }
 }
 
@@ -213,7 +246,7 @@ mod tests {
             None
         }
 
-        fn take(&mut self, _: usize, _: &str) -> Result<(), ()> {
+        fn take(&mut self, _: usize, _: &[u8]) -> Result<(), ()> {
             Ok(())
         }
     }

@@ -48,7 +48,7 @@ impl Members for Keys {
         Some(self.names.len() - 1)
     }
 
-    fn take(&mut self, number: usize, json: &str) -> Result<(), ()> {
+    fn take(&mut self, number: usize, json: &[u8]) -> Result<(), ()> {
         self.kinds[number] = self.kinds[number].or(Kind::of(json));
         Ok(())
     }
@@ -67,8 +67,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(json: &str) -> Self {
-        let text = json.as_bytes();
+    fn of(text: &[u8]) -> Self {
         match text[0] {
             b'n' => Self::Nothing,
             b't' | b'f' => Self::Boolean,

@@ -10,6 +10,7 @@ mod decode;
 mod encode;
 mod infer;
 mod object;
+mod plain;
 #[cfg(test)]
 mod tests;
 

@@ -10,8 +10,13 @@ pub(super) trait Members {
     /// The number under which a key's value is wanted, if it is.
     fn find(&mut self, key: &str) -> Option<usize>;
 
+    /// The number of the key that `text` begins with, and its length with the quote behind it, if that is easily seen.
+    fn guess(&mut self, _text: &[u8]) -> Option<(usize, usize)> {
+        None
+    }
+
     /// Takes a value that is wanted; `Err` stops the walk.
-    fn take(&mut self, number: usize, json: &str) -> Result<(), ()>;
+    fn take(&mut self, number: usize, json: &[u8]) -> Result<(), ()>;
 }
 
 /// Walks over the one object in `line`; the error is `serde_json`'s, or a made-up one if the members stopped the walk.
@@ -44,7 +49,7 @@ impl<'de> Visitor<'de> for Object<'_> {
                 None => drop(map.next_value::<IgnoredAny>()?),
                 Some(number) => {
                     let value = map.next_value::<&RawValue>()?;
-                    self.0.take(number, value.get()).map_err(|()| A::Error::custom("stopped"))?;
+                    self.0.take(number, value.get().as_bytes()).map_err(|()| A::Error::custom("stopped"))?;
                 }
             }
         }

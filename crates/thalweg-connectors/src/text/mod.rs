@@ -2,10 +2,11 @@
 
 pub(crate) mod number;
 pub(crate) mod time;
+pub(crate) mod words;
 pub(crate) mod write;
 pub(crate) mod zone;
 
-/// Why a value could not be read; [`describe`](crate::columns::describe) puts it into words.
+/// Why a value could not be read; [`Column::describe`](crate::columns::Column::describe) puts it into words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
     /// The text is no value of the type.

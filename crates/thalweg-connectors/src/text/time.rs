@@ -89,15 +89,16 @@ fn fraction(text: &[u8]) -> Result<(i64, &[u8]), Wrong> {
     Ok(((0..6).fold(0, |micros, i| micros * 10 + digit(i)), &text[length..]))
 }
 
-/// Reads nothing, `Z`, `UTC`, `+02`, `+0200` or `+02:00`, after an optional space.
+/// Reads nothing, `Z`, `UTC`, `+02`, `+0200`, `+02:00` or `+00:53:28`, after an optional space.
 fn offset(text: &[u8]) -> Result<Option<i64>, Wrong> {
-    let (sign, hours, minutes) = match text {
+    let (sign, hours, minutes, seconds) = match text {
         [] => return Ok(None),
         [b'Z' | b'z'] => return Ok(Some(0)),
-        [b' ', zone @ ..] if !zone.is_empty() => return offset(zone),
+        [b' ', zone @ ..] if !zone.is_empty() && zone[0] != b' ' => return offset(zone),
         zone if zone.eq_ignore_ascii_case(b"UTC") => return Ok(Some(0)),
-        [sign, h1, h2] => (sign, two(*h1, *h2)?, 0),
-        [sign, h1, h2, m1, m2] | [sign, h1, h2, b':', m1, m2] => (sign, two(*h1, *h2)?, two(*m1, *m2)?),
+        [sign, h1, h2] => (sign, two(*h1, *h2)?, 0, 0),
+        [sign, h1, h2, m1, m2] | [sign, h1, h2, b':', m1, m2] => (sign, two(*h1, *h2)?, two(*m1, *m2)?, 0),
+        [sign, h1, h2, b':', m1, m2, b':', s1, s2] => (sign, two(*h1, *h2)?, two(*m1, *m2)?, two(*s1, *s2)?),
         _ => return Err(Wrong::Type),
     };
     let sign = match sign {
@@ -105,10 +106,10 @@ fn offset(text: &[u8]) -> Result<Option<i64>, Wrong> {
         b'-' => -1,
         _ => return Err(Wrong::Type),
     };
-    if hours > 18 || minutes > 59 {
+    if hours > 18 || minutes > 59 || seconds > 59 {
         return Err(Wrong::Type);
     }
-    Ok(Some(sign * (hours * 60 + minutes) * 60))
+    Ok(Some(sign * ((hours * 60 + minutes) * 60 + seconds)))
 }
 
 fn two(tens: u8, ones: u8) -> Result<i64, Wrong> {
@@ -170,6 +171,7 @@ mod tests {
             "2013-01-01t05:15:00-0500",
             "2013-01-01 10:15:00 UTC",
             "2013-01-01 11:15:00+01",
+            "2013-01-01T11:08:28+00:53:28",
         ] {
             assert_eq!(utc(text), "2013-01-01T10:15:00Z", "{text}");
         }

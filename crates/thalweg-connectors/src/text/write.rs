@@ -89,7 +89,7 @@ impl Cells {
             Kind::Text => out.extend_from_slice(self.column.as_string::<i32>().value(row).as_bytes()),
             Kind::Binary => hex(self.column.as_binary::<i32>().value(row), out),
             Kind::Date => date(self.column.as_primitive::<Date32Type>().value(row).into(), out),
-            Kind::Time => time(self.column.as_primitive::<Time64MicrosecondType>().value(row), out),
+            Kind::Time => time(self.column.as_primitive::<Time64MicrosecondType>().value(row).rem_euclid(DAY), out),
             Kind::Timestamp(zone) => {
                 timestamp(self.column.as_primitive::<TimestampMicrosecondType>().value(row), zone.as_ref(), out)
             }
@@ -272,10 +272,10 @@ fn date(days: i64, out: &mut Vec<u8>) {
     two(day, out);
 }
 
-/// Hours, minutes, seconds, and as many digits of a second as are needed.
+/// Hours, minutes, seconds, and as many digits of a second as are needed, of a time since midnight.
 fn time(micros: i64, out: &mut Vec<u8>) {
-    let (seconds, micros) = (micros.div_euclid(SECOND), micros.rem_euclid(SECOND));
-    two(seconds / 3600 % 100, out);
+    let (seconds, micros) = (micros / SECOND, micros % SECOND);
+    two(seconds / 3600, out);
     out.push(b':');
     two(seconds / 60 % 60, out);
     out.push(b':');
@@ -302,6 +302,11 @@ fn timestamp(instant: i64, zone: Option<&Zone>, out: &mut Vec<u8>) {
             two(offset.abs() / 3600, out);
             out.push(b':');
             two(offset.abs() / 60 % 60, out);
+            // Local mean times, before there were zones.
+            if offset % 60 != 0 {
+                out.push(b':');
+                two(offset.abs() % 60, out);
+            }
         }
     }
 }
@@ -365,6 +370,8 @@ pub(crate) mod tests {
         );
         let local = utc.with_timezone("America/New_York");
         assert_eq!(texts(local)[0], "\"2013-01-01T05:15:00-05:00\"");
+        let mean = TimestampMicrosecondArray::from(vec![-3_000_000_000_000_000]).with_timezone("Europe/Berlin");
+        assert_eq!(texts(mean), ["\"1874-12-07T19:33:28+00:53:28\""]);
         assert_eq!(texts(Date32Array::from(vec![0, -1])), ["\"1970-01-01\"", "\"1969-12-31\""]);
         assert_eq!(texts(Time64MicrosecondArray::from(vec![36_930_250_000])), ["\"10:15:30.25\""]);
     }
