@@ -1,1 +1,11 @@
-//! Placeholder.
+//! What tests are made of: streams written as text, naive definitions of the operators, and a runner of both.
+//!
+//! * [`script`]: a connector whose partitions say row by row what they give
+//! * [`slt`]: cases as text, run over a matrix of batch sizes, workers and reloads
+//! * [`show`]: rows as text
+//! * [`oracle`]: windows and aggregates, one row at a time, as slowly and plainly as can be
+
+pub mod script;
+pub mod slt;
+pub mod show;
+pub mod oracle;

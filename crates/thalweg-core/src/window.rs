@@ -73,6 +73,11 @@ impl Grid {
         Timestamp(self.first_start(t.0) + self.size)
     }
 
+    /// The end of the latest window that starts at or before `t`; it contains `t` unless `t` falls into a gap.
+    pub fn last_end(&self, t: Timestamp) -> Timestamp {
+        Timestamp(self.last_start(t.0) + self.size)
+    }
+
     /// The slice that contains `t`, or `None` in a gap between windows.
     pub fn slice(&self, t: Timestamp) -> Option<Window> {
         let start = self.last_start(t.0);
@@ -126,6 +131,7 @@ mod tests {
                 assert_eq!(slice.is_none(), windows.is_empty());
                 let Some(slice) = slice else { continue };
                 assert_eq!(g.first_end(Timestamp(t)), windows[0].end);
+                assert_eq!(g.last_end(Timestamp(t)), windows[windows.len() - 1].end);
                 for u in slice.start.0..slice.end.0 {
                     assert_eq!(naive(&g, u), windows, "all rows of a slice share their windows");
                 }

@@ -110,8 +110,8 @@ pub struct Counters {
 impl Counters {
     /// Counters that start now.
     pub fn new() -> Self {
-        // Two digits are enough to tell a good latency from a bad one, and keep the histogram small.
-        let latency = Histogram::new(2).expect("two significant digits are allowed");
+        // Two digits up to an hour are enough to tell a good latency from a bad one, and keep the histogram small.
+        let latency = Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("these bounds are allowed");
         Self {
             started: Instant::now(),
             ended: Mutex::new(None),

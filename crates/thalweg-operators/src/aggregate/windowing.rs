@@ -92,7 +92,10 @@ impl Windowing {
 
     /// The end of the last window that sees a pane.
     pub fn last_end(&self, id: PaneId) -> Timestamp {
-        self.windows(id).last().map_or(id.first_end, |window| window.end)
+        match self {
+            Self::Assigned(spec) => spec.grid.last_end(id.slice.start),
+            Self::Whole | Self::Columns { .. } => id.slice.end,
+        }
     }
 
     /// The panes that a window sees, in order.

@@ -13,7 +13,7 @@ use thalweg_core::{
 use thalweg_expressions::{aggregate, compile as compile_expression, constant_rows};
 use thalweg_operators::{
     Aggregate, Filter, Limit, Map, Sort, Union, Window,
-    aggregate::{Call, Parts, windowing::Windowing},
+    aggregate::{Call, Parts, functions::native, windowing::Windowing},
     window::{Clock, WindowSpec},
 };
 use thalweg_plan::{
@@ -218,7 +218,7 @@ impl Compiler<'_> {
 }
 
 fn aggregate_call(call: &node::AggregateCall, input: &DFSchema, exact_floats: bool) -> Result<Call> {
-    let thalweg_expressions::Call { function, arguments, filter } = aggregate(call, input, exact_floats, &|_| None)?;
+    let thalweg_expressions::Call { function, arguments, filter } = aggregate(call, input, exact_floats, &native)?;
     Ok(Call { function, arguments, filter })
 }
 

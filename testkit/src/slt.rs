@@ -1,0 +1,231 @@
+//! Cases as text: streams with their rows, SQL, and what must come out.
+//!
+//! ```text
+//! case late rows do not reopen a closed window
+//! stream t (ts TIMESTAMP, v BIGINT, WATERMARK FOR ts AS ts - INTERVAL '2' SECOND)
+//! 0: 1 | 10                       partition 0 gives a row: its fields, separated by |; a bare number is seconds
+//! 0: 13 | 20
+//! 0: 2 | 30
+//! 1: watermark 20                 partition 1 itself knows how far time has come
+//! 1: idle
+//! sql
+//! SELECT window_start, sum(v) AS v FROM TUMBLE(t, ts, INTERVAL '10' SECOND) GROUP BY window_start
+//! rows                            in this order; `rows in any order` where no order is promised
+//! 1970-01-01T00:00:00Z | 10
+//! 1970-01-01T00:00:10Z | 20
+//! late 1                          rows counted, where there are any: late, bad
+//! ```
+//!
+//! `unbounded stream` declares a stream that is not known to end. Instead of rows, `error` is followed by the exact message, as
+//! the command line shows it. Cases are separated by empty lines; `#` begins a comment. All combinations of batch sizes,
+//! workers, and state saved and loaded at random barriers must give the same.
+
+use std::{collections::HashMap, fmt::Write, path::Path};
+
+use thalweg::Engine;
+
+use crate::{
+    script::{Item, Script, Scripts, instant},
+    show,
+};
+
+/// Batch sizes that every case is run with.
+pub const BATCH_ROWS: [usize; 3] = [4096, 1, 7];
+/// Numbers of workers that every case is run with.
+pub const WORKERS: [usize; 3] = [1, 2, 5];
+
+/// One case.
+#[derive(Clone, Debug, Default)]
+pub struct Case {
+    /// What it shows.
+    pub name: String,
+    /// The line on which it begins, counted from one.
+    pub line: usize,
+    declarations: String,
+    scripts: HashMap<String, Script>,
+    is_unbounded: bool,
+    sql: String,
+    /// Whether the rows' order is not promised.
+    any_order: bool,
+    expected: Vec<String>,
+    /// The lines before what is expected, word by word.
+    head: Vec<String>,
+}
+
+/// Runs all cases of a file; returns what went wrong, empty if nothing did. With `bless`, writes what came out instead.
+pub fn check_file(path: &Path, bless: bool) -> std::io::Result<(usize, String)> {
+    let text = std::fs::read_to_string(path)?;
+    let mut failures = String::new();
+    let cases = match parse(&text) {
+        Ok(cases) => cases,
+        Err(message) => return Ok((0, format!("{}: {message}\n", path.display()))),
+    };
+    let mut blessed = leading_comment(&text);
+    for case in &cases {
+        let golden = run(case, BATCH_ROWS[0], WORKERS[0], None);
+        if bless {
+            write_case(&mut blessed, case, &golden);
+        } else if golden != case.expected {
+            report(&mut failures, path, case, "batch 4096, 1 worker", &case.expected, &golden);
+            continue;
+        }
+        for (batch_rows, workers, seed) in matrix() {
+            let found = run(case, batch_rows, workers, seed);
+            if found != golden {
+                let variant = format!("batch {batch_rows}, {workers} workers, barriers {seed:?}");
+                report(&mut failures, path, case, &variant, &golden, &found);
+                break;
+            }
+        }
+    }
+    if bless {
+        std::fs::write(path, blessed)?;
+    }
+    Ok((cases.len(), failures))
+}
+
+/// All ways in which a case is run.
+fn matrix() -> impl Iterator<Item = (usize, usize, Option<u64>)> {
+    let seeds = |batch: usize, workers: usize| [None, Some((batch * 31 + workers) as u64)];
+    let each = move |batch: usize| WORKERS.into_iter().flat_map(move |w| seeds(batch, w).map(|seed| (batch, w, seed)));
+    BATCH_ROWS.into_iter().flat_map(each)
+}
+
+/// What a case gives: its section's first word, rows and counts, or the error.
+fn run(case: &Case, batch_rows: usize, workers: usize, barriers: Option<u64>) -> Vec<String> {
+    let mut scripts = Scripts::new(case.scripts.clone());
+    if case.is_unbounded {
+        scripts = scripts.unbounded();
+    }
+    if let Some(seed) = barriers {
+        scripts = scripts.with_barriers(seed);
+    }
+    let mut engine = Engine::with_connectors(vec![std::sync::Arc::new(scripts)]);
+    engine.reload_at_barriers();
+    let settings = format!("SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; {}", case.declarations);
+    if let Err(error) = engine.sql(&settings) {
+        return vec![format!("error in the stream's declaration: {error}")];
+    }
+    match rows_of(&mut engine, &case.sql) {
+        Ok((mut lines, counts)) => {
+            if case.any_order {
+                lines.sort();
+            }
+            lines.extend(counts);
+            lines
+        }
+        Err(error) => {
+            let shown = thalweg::caret(&case.sql, &error);
+            std::iter::once("error".to_string()).chain(shown.lines().map(|line| line.trim_end().to_string())).collect()
+        }
+    }
+}
+
+fn rows_of(engine: &mut Engine, sql: &str) -> thalweg::Result<(Vec<String>, Vec<String>)> {
+    let mut query = engine.sql(sql)?;
+    let mut lines = Vec::new();
+    while let Some(batch) = query.next() {
+        lines.extend(show::lines(&batch?)?);
+    }
+    let metrics = query.metrics();
+    let counts = [("late", metrics.late_rows), ("bad", metrics.bad_rows)];
+    let counted = counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{what} {count}"));
+    Ok((lines, counted.collect()))
+}
+
+fn report(out: &mut String, path: &Path, case: &Case, variant: &str, expected: &[String], found: &[String]) {
+    let block = |lines: &[String]| lines.iter().map(|line| format!("    {line}\n")).collect::<String>();
+    let place = format!("{}:{}: {}", path.display(), case.line, case.name);
+    writeln!(out, "{place}\n  with {variant}\n  expected\n{}  found\n{}", block(expected), block(found))
+        .expect("a string takes all");
+}
+
+/// Reads all cases of a file.
+fn parse(text: &str) -> Result<Vec<Case>, String> {
+    let mut cases: Vec<Case> = Vec::new();
+    let mut section = "";
+    let mut stream = String::new();
+    for (number, line) in text.lines().enumerate() {
+        let at = |message: String| format!("line {}: {message}", number + 1);
+        if let Some(name) = line.strip_prefix("case ") {
+            cases.push(Case { name: name.to_string(), line: number + 1, ..Case::default() });
+            section = "case";
+            cases.last_mut().expect("just pushed").head.push(line.to_string());
+            continue;
+        }
+        let Some(case) = cases.last_mut() else { continue };
+        let word = line.split_whitespace().next().unwrap_or("");
+        match (section, word) {
+            ("case" | "stream", "stream" | "unbounded") => {
+                let declared = line.trim_start_matches("unbounded ").trim_start_matches("stream ");
+                case.is_unbounded |= word == "unbounded";
+                stream = declared.split([' ', '(']).next().unwrap_or("").to_string();
+                writeln!(case.declarations, "CREATE TABLE {declared} WITH ('connector' = 'script');").expect("a string");
+                case.scripts.insert(stream.clone(), vec![Vec::new()]);
+                section = "stream";
+            }
+            ("case" | "stream", "set") => {
+                writeln!(case.declarations, "SET {};", &line[4..]).expect("a string takes all");
+            }
+            ("case" | "stream", "sql") => section = "sql",
+            ("stream", _) if !word.is_empty() && !line.starts_with('#') => {
+                let script = case.scripts.get_mut(&stream).ok_or_else(|| at("rows without a stream".into()))?;
+                add_item(script, line).map_err(at)?;
+            }
+            ("sql", "rows" | "error") => {
+                case.any_order = line.trim() == "rows in any order";
+                section = word;
+                if word == "error" {
+                    case.expected.push("error".to_string());
+                }
+                case.head.push(line.to_string());
+                continue;
+            }
+            ("sql", _) => writeln!(case.sql, "{line}").expect("a string takes all"),
+            ("rows" | "error", "") => section = "end",
+            ("rows" | "error", _) => case.expected.push(line.trim_end().to_string()),
+            _ => {}
+        }
+        if !matches!(section, "rows" | "error" | "end") {
+            case.head.push(line.to_string());
+        }
+    }
+    Ok(cases)
+}
+
+fn add_item(script: &mut Script, line: &str) -> Result<(), String> {
+    let (partition, item) = line.split_once(':').ok_or("expected `partition: fields`")?;
+    let partition: usize = partition.trim().parse().map_err(|_| format!("{partition:?} is no partition number"))?;
+    while script.len() <= partition {
+        script.push(Vec::new());
+    }
+    let item = item.trim();
+    script[partition].push(match item.strip_prefix("watermark ") {
+        Some(t) => Item::Watermark(instant(t.trim()).map_err(|error| error.to_string())?),
+        None if item == "idle" => Item::Idle,
+        None => Item::Row(item.split('|').map(|field| field.trim()).map(field).collect()),
+    });
+    Ok(())
+}
+
+/// `null` is null, and text in quotes may be empty or begin with a space.
+fn field(text: &str) -> Option<String> {
+    let quoted = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+    (text != "null").then(|| quoted.unwrap_or(text).to_string())
+}
+
+fn leading_comment(text: &str) -> String {
+    text.lines().take_while(|line| !line.starts_with("case ")).map(|line| format!("{line}\n")).collect()
+}
+
+fn write_case(out: &mut String, case: &Case, golden: &[String]) {
+    let is_error = golden.first().is_some_and(|line| line == "error");
+    let order = if case.any_order { "rows in any order" } else { "rows" };
+    let section = if is_error { "error" } else { order };
+    let head = case.head.iter().filter(|line| !matches!(line.trim(), "rows" | "rows in any order" | "error"));
+    head.for_each(|line| writeln!(out, "{line}").expect("a string takes all"));
+    writeln!(out, "{section}").expect("a string takes all");
+    let lines = golden.iter().skip(usize::from(is_error));
+    lines.for_each(|line| writeln!(out, "{line}").expect("a string takes all"));
+    out.push('\n');
+}

@@ -1,0 +1,184 @@
+//! Random streams through windows and aggregates: the engine's rows are the oracle's, in the order that is promised, at every
+//! batch size and parallelism, and with state saved and loaded at random barriers.
+
+use std::{collections::HashMap, sync::Arc};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use testkit::{
+    oracle::{self, Key, Row, Windows},
+    script::{Item, Scripts},
+    show,
+};
+use thalweg::Engine;
+use thalweg_core::Timestamp;
+
+const CASES: u64 = 150;
+
+#[test]
+fn windowed_aggregates_are_what_the_oracle_says() {
+    for seed in 0..CASES {
+        let case = Case::random(seed);
+        let expected = case.expected();
+        for (batch_rows, workers, barriers) in [(4096, 1, None), (1, 3, None), (7, 2, Some(seed)), (3, 5, Some(seed + 1))] {
+            let found = case.run(batch_rows, workers, barriers);
+            let variant = format!("seed {seed}, batch {batch_rows}, {workers} workers\n{}", case.sql());
+            for (number, (found, expected)) in found.0.iter().zip(&expected.0).enumerate() {
+                assert_eq!(found, expected, "row {number}, {variant}");
+            }
+            assert_eq!((found.0.len(), found.1), (expected.0.len(), expected.1), "rows and late rows, {variant}");
+        }
+    }
+}
+
+/// A random stream and a random question.
+struct Case {
+    partitions: Vec<Vec<Row>>,
+    windows: Windows,
+    keys: Vec<&'static str>,
+    remainder: Option<i64>,
+    inner: bool,
+}
+
+impl Case {
+    fn random(seed: u64) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
+        let second = 1_000_000;
+        let keys = [vec![], vec!["k BIGINT"], vec!["k STRING"], vec!["k STRING", "j BIGINT"]][random.random_range(0..4)].clone();
+        let slide = random.random_range(1..12) * second / [1, 2, 1000][random.random_range(0..3)];
+        let size = match random.random_range(0..3) {
+            0 => slide,
+            1 => slide * random.random_range(2..6),
+            _ => random.random_range(1..30) * second / 2,
+        };
+        let slide = slide.max(size / 20);
+        let windows = Windows {
+            size,
+            slide,
+            offset: random.random_range(-20..20) * second / 4,
+            delay: random.random_range(0..5) * second,
+            allowed: if random.random_bool(0.3) { random.random_range(0..6) * second } else { 0 },
+        };
+        let disorder = random.random_range(0..12) * second;
+        let partitions = (0..random.random_range(1..5))
+            .map(|_| {
+                let mut clock = random.random_range(-30..30) * second;
+                let rows = random.random_range(0..120);
+                (0..rows).map(|_| random_row(&mut random, &keys, &mut clock, disorder)).collect()
+            })
+            .collect();
+        let remainder = random.random_bool(0.3).then(|| random.random_range(0..3));
+        Self { partitions, windows, keys, remainder, inner: random.random_bool(0.2) }
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.keys.iter().map(|key| key.split(' ').next().unwrap()).collect()
+    }
+
+    fn sql(&self) -> String {
+        let Windows { size, slide, offset, .. } = self.windows;
+        let interval = |micros: i64| format!("INTERVAL '{}.{:06}' SECOND", micros / 1_000_000, micros % 1_000_000);
+        let offset = offset.rem_euclid(slide);
+        let call = match size == slide {
+            true => format!("TUMBLE(TABLE t, DESCRIPTOR(ts), {}, {})", interval(size), interval(offset)),
+            false => format!("HOP(TABLE t, DESCRIPTOR(ts), {}, {}, {})", interval(slide), interval(size), interval(offset)),
+        };
+        let keys = self.names().iter().map(|name| format!("{name}, ")).collect::<String>();
+        let keys_after = self.names().iter().map(|name| format!(", {name}")).collect::<String>();
+        let condition = self.remainder.map(|r| format!("WHERE v % 3 = {r}")).unwrap_or_default();
+        // A filter on a window's bounds keeps the windows from being fused into the aggregate.
+        let condition = match (self.inner, condition.is_empty()) {
+            (false, _) => condition,
+            (true, true) => "WHERE window_end > window_start".to_string(),
+            (true, false) => format!("{condition} AND window_end > window_start"),
+        };
+        format!(
+            "SELECT window_start, window_end, {keys}count(*) AS n, count(v) AS m, sum(v) AS s, min(v) AS lo, max(d) AS hi, \
+             sum(d) AS f, avg(d) AS a, count(DISTINCT v) AS u, sum(v) FILTER (WHERE v > 3) AS c \
+             FROM TABLE({call}) {condition} GROUP BY window_start, window_end{keys_after}"
+        )
+    }
+
+    fn run(&self, batch_rows: usize, workers: usize, barriers: Option<u64>) -> (Vec<String>, u64) {
+        let script = self.partitions.iter().map(|rows| rows.iter().map(item).collect()).collect();
+        let mut scripts = Scripts::new(HashMap::from([("t".to_string(), script)]));
+        if let Some(seed) = barriers {
+            scripts = scripts.with_barriers(seed);
+        }
+        let mut engine = Engine::with_connectors(vec![Arc::new(scripts)]);
+        engine.reload_at_barriers();
+        let keys = self.keys.iter().map(|key| format!("{key}, ")).collect::<String>();
+        let delay = self.windows.delay / 1_000_000;
+        let setup = format!(
+            "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'late.allowed' = '{} us';
+             CREATE TABLE t (ts TIMESTAMP, {keys}v BIGINT, d DOUBLE,
+             WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH ('connector' = 'script')",
+            self.windows.allowed
+        );
+        engine.sql(&setup).unwrap();
+        let mut query = engine.sql(&self.sql()).unwrap();
+        let mut lines = Vec::new();
+        while let Some(batch) = query.next() {
+            lines.extend(show::lines(&batch.unwrap()).unwrap());
+        }
+        (lines, query.metrics().late_rows)
+    }
+
+    fn expected(&self) -> (Vec<String>, u64) {
+        let wanted = |row: &Row| match (self.remainder, row.whole) {
+            (None, _) => true,
+            (Some(r), whole) => whole.is_some_and(|v| v % 3 == r),
+        };
+        let (groups, late) = oracle::group(&self.partitions, self.windows, wanted);
+        let line = |((end, start, keys), rows): (&(i64, i64, Vec<Key>), &Vec<Row>)| {
+            let mut fields = vec![Timestamp(*start).to_string(), Timestamp(*end).to_string()];
+            fields.extend(keys.iter().map(key_text));
+            let whole: Vec<i64> = rows.iter().filter_map(|row| row.whole).collect();
+            let floats: Vec<f64> = rows.iter().filter_map(|row| row.float).collect();
+            let or_null = |value: Option<String>| value.unwrap_or("null".to_string());
+            fields.push(rows.len().to_string());
+            fields.push(whole.len().to_string());
+            fields.push(or_null((!whole.is_empty()).then(|| whole.iter().sum::<i64>().to_string())));
+            fields.push(or_null(whole.iter().min().map(|v| v.to_string())));
+            fields.push(or_null(floats.iter().copied().max_by(f64::total_cmp).map(|v| format!("{v:?}"))));
+            fields.push(or_null((!floats.is_empty()).then(|| format!("{:?}", oracle::sum(&floats)))));
+            fields.push(or_null((!floats.is_empty()).then(|| format!("{:?}", oracle::average(&floats)))));
+            fields.push(whole.iter().collect::<std::collections::BTreeSet<_>>().len().to_string());
+            let large: Vec<i64> = whole.iter().copied().filter(|v| *v > 3).collect();
+            fields.push(or_null((!large.is_empty()).then(|| large.iter().sum::<i64>().to_string())));
+            fields.join(" | ")
+        };
+        (groups.iter().map(line).collect(), late)
+    }
+}
+
+fn random_row(random: &mut StdRng, keys: &[&str], clock: &mut i64, disorder: i64) -> Row {
+    *clock += random.random_range(0..3_000_000);
+    let time = *clock - random.random_range(0..=disorder);
+    let key = |random: &mut StdRng, declared: &&str| match (random.random_range(0..8), declared.ends_with("STRING")) {
+        (0, _) => Key::Null,
+        (n, true) => Key::Text(["a", "b", "", "long enough to leave the view"][n % 4].to_string()),
+        (n, false) => Key::Whole(n as i64 - 4),
+    };
+    Row {
+        time,
+        keys: keys.iter().map(|declared| key(random, declared)).collect(),
+        whole: random.random_bool(0.8).then(|| random.random_range(-5..20)),
+        float: random.random_bool(0.8).then(|| f64::from(random.random_range(-300..3000)) * 0.1),
+    }
+}
+
+fn item(row: &Row) -> Item {
+    let mut fields = vec![Some(Timestamp(row.time).to_string())];
+    fields.extend(row.keys.iter().map(|key| (*key != Key::Null).then(|| key_text(key))));
+    fields.push(row.whole.map(|v| v.to_string()));
+    fields.push(row.float.map(|v| format!("{v:?}")));
+    Item::Row(fields)
+}
+
+fn key_text(key: &Key) -> String {
+    match key {
+        Key::Null => "null".to_string(),
+        Key::Whole(v) => v.to_string(),
+        Key::Text(text) => text.clone(),
+    }
+}
