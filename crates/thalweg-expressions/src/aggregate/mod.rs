@@ -151,5 +151,11 @@ fn build_physical(
         });
         builder = builder.order_by(keys.collect::<datafusion_common::Result<_>>()?);
     }
-    builder.build()
+    let built = builder.build()?;
+    // Some functions only say here that they do not take these arguments.
+    built.create_accumulator()?;
+    Ok(built)
 }
+
+#[cfg(test)]
+mod tests;

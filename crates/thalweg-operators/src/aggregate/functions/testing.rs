@@ -2,9 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, StringArray, cast::AsArray, types::*,
-};
+use arrow_array::{Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array};
 use arrow_cast::{cast, display::array_value_to_string};
 use arrow_schema::{DataType, TimeUnit};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
