@@ -91,10 +91,12 @@ impl Catalog {
         let kind = there.kind();
         match exists {
             Exists::Keep => Ok(false),
-            Exists::Replace if is_view == matches!(there, Relation::View(_)) => Ok(true),
-            Exists::Replace => Err(Error::query(format!("{:?} is a {kind}", name.text))
-                .with_hint(format!("DROP {} it first", kind.to_uppercase()))
-                .at(name.at)),
+            _ if is_view != matches!(there, Relation::View(_)) => {
+                Err(Error::query(format!("{:?} is a {kind}", name.text))
+                    .with_hint(format!("choose another name, or DROP {} {} first", kind.to_uppercase(), name.text))
+                    .at(name.at))
+            }
+            Exists::Replace => Ok(true),
             Exists::Refuse => Err(Error::query(format!("{kind} {:?} is there already", name.text))
                 .with_hint(format!(
                     "CREATE OR REPLACE {0} changes it, CREATE {0} IF NOT EXISTS keeps it",

@@ -71,7 +71,7 @@ pub(crate) fn table(
                 (data_type, *is_nullable, None)
             }
             // Its type follows from the physical columns, once they are all known.
-            ColumnKind::Computed(written) => (arrow_schema::DataType::Null, true, Some(written.clone())),
+            ColumnKind::Computed(written) => (arrow_schema::DataType::Null, true, Some((**written).clone())),
         };
         let name = column.name.text.clone();
         table.columns.push(Column { name, data_type, is_nullable, computed, comment: column.comment.clone() });

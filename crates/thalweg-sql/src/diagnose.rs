@@ -7,7 +7,7 @@ use thalweg_core::{
     error::{Span, lower_first},
 };
 
-use crate::{refuse, script::Words, types};
+use crate::{refuse, script::Words, types, windowing};
 
 /// The error as a person reads it: the message, the line of SQL with a caret under the place, and what to do.
 ///
@@ -78,7 +78,12 @@ fn translate(error: DataFusionError, words: &Words, place: Option<Span>) -> Erro
     let fallback = place.unwrap_or(words.start());
     match error {
         DataFusionError::Diagnostic(diagnostic, inner) => {
-            let at = diagnostic.span.map(|span| words.at(span.start.line as usize, span.start.column as usize));
+            let at = diagnostic.span.map(|span| {
+                let start = words.at(span.start.line as usize, span.start.column as usize);
+                let is_one_line = span.start.line == span.end.line;
+                let width = span.end.column.saturating_sub(span.start.column) as usize;
+                Span { width: if is_one_line { width.max(start.width) } else { start.width }, ..start }
+            });
             translate(*inner, words, place.or(at))
         }
         DataFusionError::Context(_, inner) => translate(*inner, words, place),
@@ -98,8 +103,13 @@ fn translate(error: DataFusionError, words: &Words, place: Option<Span>) -> Erro
         DataFusionError::SQL(error, _) => syntax(&error, words),
         DataFusionError::NotImplemented(message) => refuse::clause(words).unwrap_or_else(|| {
             let message = plain(&message);
-            Error::query(if message.contains("not ") { message } else { format!("not there yet: {message}") })
-                .at(fallback)
+            let error = match message.to_lowercase().contains("ast node") {
+                // It would print the whole tree.
+                true => Error::query("this expression is not there").with_hint("SHOW FUNCTIONS lists the functions"),
+                false if message.contains("not ") => Error::query(message),
+                false => Error::query(format!("not there yet: {message}")),
+            };
+            error.at(fallback)
         }),
         DataFusionError::Internal(message) => {
             let first = message.split(".\n").next().unwrap_or_default();
@@ -134,6 +144,10 @@ fn schema(error: SchemaError, words: &Words, place: Option<Span>) -> Error {
 }
 
 fn two_columns(name: &str) -> Error {
+    if windowing::WINDOW_COLUMNS.contains(&name) {
+        return Error::query(format!("two columns are named \"{name}\": the input has a window already"))
+            .with_hint("name those of the inner window anew: SELECT window_time AS t, …");
+    }
     Error::query(format!("two columns are named \"{name}\"")).with_hint("name one of them anew with AS")
 }
 
@@ -172,7 +186,7 @@ pub(crate) fn near<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Opti
     let allowed = 1 + wanted.chars().count() / 4;
     let ranked = names.map(|known| (distance(&wanted, &known.to_lowercase()), known));
     let (steps, nearest) = ranked.min()?;
-    (steps <= allowed.min(3)).then(|| format!("did you mean \"{nearest}\"?"))
+    (steps <= allowed.min(3) && steps < wanted.chars().count()).then(|| format!("did you mean \"{nearest}\"?"))
 }
 
 /// How many letters must be changed, added or dropped.
@@ -211,11 +225,14 @@ fn plan_message(message: &str, words: &Words, place: Option<Span>) -> Error {
             .with_hint("add it to GROUP BY, or put it into an aggregate such as max(…)")
             .at(at(bare));
     }
-    if let Some((function, _)) = between(message, "function '", "'").or(between(message, "call to '", "'"))
-        && let Some((types, _)) = between(message, "coercion from ", " to ")
-    {
+    if let Some((function, types)) = wrong_arguments(message) {
         let message = format!("function \"{function}\" does not take {}", flink_words(types));
         return Error::query(message).with_hint("cast the arguments: CAST(x AS DOUBLE)").at(at(function));
+    }
+    if message.contains("LIMIT to be") || message.contains("OFFSET to be") {
+        let clause = if message.contains("LIMIT to be") { "LIMIT" } else { "OFFSET" };
+        let at = words.find_keywords(clause).unwrap_or(words.start());
+        return Error::query(format!("{clause} must be a whole number written in the query")).at(at);
     }
     let at = place.unwrap_or(words.start());
     if let Some((pair, _)) =
@@ -231,6 +248,19 @@ fn plan_message(message: &str, words: &Words, place: Option<Span>) -> Error {
             .at(at);
     }
     Error::query(plain(message)).at(at)
+}
+
+/// The function and the types that it was given, out of the several ways in which DataFusion says so.
+fn wrong_arguments(message: &str) -> Option<(&str, &str)> {
+    if let Some((call, _)) = between(message, "given name and argument types '", "'")
+        && let Some((function, types)) = call.split_once('(')
+    {
+        return Some((function, types.trim_end_matches(')')));
+    }
+    let quoted = |start| between(message, start, "'").map(|(function, _)| function);
+    let function = quoted("unction '").or_else(|| quoted("call to '"))?;
+    let (types, _) = between(message, "(DataType: ", ")").or_else(|| between(message, "coercion from ", " to "))?;
+    Some((function, types))
 }
 
 fn function_not_found(function: &str, rest: &str) -> Error {
@@ -255,7 +285,7 @@ fn function_not_found(function: &str, rest: &str) -> Error {
             error.with_hint("it belongs to OVER, which is not there yet")
         }
         _ => match between(rest, "Did you mean '", "'") {
-            Some((nearest, _)) if distance(function, nearest) <= 3 => {
+            Some((nearest, _)) if near(function, std::iter::once(nearest)).is_some() => {
                 error.with_hint(format!("did you mean \"{nearest}\"?"))
             }
             _ => error.with_hint("SHOW FUNCTIONS lists those that are there"),

@@ -60,9 +60,13 @@ impl Functions {
         Self { scalar, aggregate, window }
     }
 
-    /// The scalar function of a name, as the session's zone makes it.
+    /// The scalar function of a name, as the session's zone makes it. `to_timestamp` and its kind give a TIMESTAMP, as in
+    /// Flink, not an instant of the session's zone.
     pub fn scalar(&self, name: &str, options: &ConfigOptions) -> Option<Arc<ScalarUDF>> {
         let function = self.scalar.get(&name.to_lowercase())?;
+        if function.name().starts_with("to_timestamp") {
+            return Some(Arc::clone(function));
+        }
         Some(function.inner().with_updated_config(options).map_or_else(|| Arc::clone(function), Arc::new))
     }
 }
@@ -99,7 +103,7 @@ impl ScalarUDFImpl for LocalTimestamp {
     }
 }
 
-/// Keeps time in microseconds: what functions give in nanoseconds is cast where it arises, before types are coerced.
+/// Keeps time in microseconds: what functions give in other units is cast where it arises, before types are coerced.
 /// A cast from an instant to a TIMESTAMP gives the session's clock, as in Flink; Arrow's own gives that of UTC.
 #[derive(Debug)]
 pub(crate) struct Microseconds;
@@ -124,8 +128,11 @@ impl FunctionRewrite for Microseconds {
                 Ok(Transformed::yes(local(now)))
             }
             Expr::ScalarFunction(_) => match expression.get_type(schema) {
-                Ok(Timestamp(TimeUnit::Nanosecond, zone)) => {
+                Ok(Timestamp(unit, zone)) if unit != TimeUnit::Microsecond => {
                     Ok(Transformed::yes(cast(expression, Timestamp(TimeUnit::Microsecond, zone))))
+                }
+                Ok(DataType::Time64(TimeUnit::Nanosecond)) => {
+                    Ok(Transformed::yes(cast(expression, DataType::Time64(TimeUnit::Microsecond))))
                 }
                 _ => Ok(Transformed::no(expression)),
             },

@@ -6,8 +6,9 @@
 //!                                   └─ planner ─► DataFusion's logical plan ─ optimize ─ lower ─► Plan
 //! ```
 //!
-//! * [`session`]: what a user holds: tables, views, settings
+//! * `session`: what a user holds: tables, views, settings
 //! * `script`, `dialect`, `parse`: text → statements; what sqlparser cannot read is read here
+//! * `depth`: how deep statements may be nested
 //! * `types`: SQL's types and Arrow's
 //! * `catalog`, `create`, `describe`: tables and views
 //! * `planner`, `functions`, `windowing`: what DataFusion's planner asks us for
@@ -17,6 +18,7 @@
 
 mod catalog;
 mod create;
+mod depth;
 mod describe;
 mod diagnose;
 mod dialect;
@@ -28,7 +30,7 @@ mod parse;
 mod planner;
 mod refuse;
 mod script;
-pub mod session;
+mod session;
 mod types;
 mod windowing;
 

@@ -75,7 +75,7 @@ pub(crate) struct ColumnDeclaration {
 #[derive(Clone, Debug)]
 pub(crate) enum ColumnKind {
     Physical { sql_type: SqlType, is_nullable: bool, at: Span },
-    Computed(Written),
+    Computed(Box<Written>),
 }
 
 /// An expression and its text.
@@ -123,8 +123,10 @@ pub(crate) fn statement(words: &Words) -> Result<Kind> {
     match next.token {
         Token::EOF => Ok(kind),
         _ => Err(refuse::clause(words).unwrap_or_else(|| {
+            const CLAUSES: [&str; 8] = ["FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "WITH"];
+            let hint = diagnose::near(&next.token.to_string(), CLAUSES.into_iter());
             Error::query(format!("unexpected {} after the end of the statement", diagnose::quoted(&next.token)))
-                .with_hint("statements are separated by semicolons")
+                .with_hint(hint.unwrap_or_else(|| "statements are separated by semicolons".to_string()))
                 .at(script::span(next.span))
         })),
     }
@@ -169,8 +171,11 @@ impl Reader<'_> {
             return Ok(Kind::Query(self.query()?));
         }
         Err(refuse::statement(self.words).unwrap_or_else(|| {
+            const FIRST: [&str; 10] =
+                ["SELECT", "INSERT", "CREATE", "DROP", "DESCRIBE", "SHOW", "EXPLAIN", "SET", "RESET", "WITH"];
+            let hint = diagnose::near(&next.token.to_string(), FIRST.into_iter());
             Error::query(format!("{} does not begin a statement", diagnose::quoted(&next.token)))
-                .with_hint("statements begin with SELECT, INSERT INTO, CREATE TABLE, CREATE VIEW, DROP, DESCRIBE, SHOW, EXPLAIN, SET or RESET")
+                .with_hint(hint.unwrap_or_else(|| diagnose::known("first words", FIRST.into_iter())))
                 .at(script::span(next.span))
         }))
     }
@@ -274,7 +279,7 @@ impl Reader<'_> {
     fn column(&mut self, table: &mut CreateTable) -> Result<ColumnDeclaration> {
         let name = self.name()?;
         if self.accept("AS") {
-            let kind = ColumnKind::Computed(self.written()?);
+            let kind = ColumnKind::Computed(Box::new(self.written()?));
             let comment = if self.accept("COMMENT") { Some(self.text()?.0) } else { None };
             return Ok(ColumnDeclaration { name, kind, comment });
         }

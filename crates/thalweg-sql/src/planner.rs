@@ -11,7 +11,7 @@ use datafusion_expr::{
     planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner},
 };
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
-use sqlparser::ast::{Expr as SqlExpr, Query, Statement};
+use sqlparser::ast::{Expr as SqlExpr, Ident, Query, SelectItem, SetExpr, Statement};
 use thalweg_core::{
     Error,
     connector::{Connector, TableDefinition},
@@ -82,7 +82,9 @@ impl<'a> Planner<'a> {
     /// A query as DataFusion understands it.
     pub fn query(&self, query: &Query) -> Result<LogicalPlan> {
         let planner = SqlToRel::new_with_options(self, parser_options());
-        planner.sql_statement_to_plan(Statement::Query(Box::new(query.clone())))
+        let mut query = query.clone();
+        name_columns(&mut query.body);
+        planner.sql_statement_to_plan(Statement::Query(Box::new(query)))
     }
 
     /// Expressions over a table's physical columns, with their types settled and constants computed.
@@ -182,6 +184,25 @@ pub(crate) fn connector<'a>(
         Error::query(format!("table {:?}: unknown connector '{name}'", table.name))
             .with_hint(format!("the connectors are {}", known()))
     })
+}
+
+/// Columns that nobody named are called as they are written: `count(*)`, `CAST(delay AS BIGINT)`.
+fn name_columns(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            for item in &mut select.projection {
+                let SelectItem::UnnamedExpr(expr) = item else { continue };
+                if !matches!(expr, SqlExpr::Identifier(_) | SqlExpr::CompoundIdentifier(_)) {
+                    let alias = Ident::with_quote('`', expr.to_string());
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                }
+            }
+        }
+        SetExpr::Query(query) => name_columns(&mut query.body),
+        // A union is called like its first query.
+        SetExpr::SetOperation { left, .. } => name_columns(left),
+        _ => {}
+    }
 }
 
 fn parser_options() -> ParserOptions {

@@ -2,12 +2,15 @@
 
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Distinct, Expr, LogicalPlan};
-use sqlparser::tokenizer::TokenWithSpan;
+use sqlparser::{
+    ast::{Query, Spanned, TableFactor},
+    tokenizer::TokenWithSpan,
+};
 use thalweg_core::{Error, Result, error::Span};
 
 use crate::{
     diagnose,
-    script::{Words, is_word},
+    script::{self, Words, is_word},
 };
 
 /// The words that give it away, what is said, and what to do.
@@ -148,6 +151,44 @@ pub(crate) fn clause(words: &Words) -> Option<Error> {
     CLAUSES.iter().find_map(|found| Some(refusal(found).at(words.find_keywords(found.0)?)))
 }
 
+/// What DataFusion would pass over in silence behind a table.
+pub(crate) fn table_factor(factor: &TableFactor) -> Result<()> {
+    let at = script::span(factor.span());
+    let is_plain = match factor {
+        TableFactor::Table {
+            with_hints, version, with_ordinality, partitions, json_path, sample, index_hints, ..
+        } => {
+            if sample.is_some() {
+                return Err(by_name("TABLESAMPLE").at(at));
+            }
+            with_hints.is_empty()
+                && version.is_none()
+                && !with_ordinality
+                && partitions.is_empty()
+                && json_path.is_none()
+                && index_hints.is_empty()
+        }
+        TableFactor::Derived { sample, .. } => sample.is_none(),
+        _ => true,
+    };
+    if is_plain { Ok(()) } else { Err(Error::query("tables have no such clause").with_hint("leave it out").at(at)) }
+}
+
+/// What DataFusion would pass over in silence behind a query.
+pub(crate) fn query(query: &Query, words: &Words) -> Result<()> {
+    let refused = [
+        ("FETCH", query.fetch.is_some()),
+        ("FOR UPDATE", !query.locks.is_empty()),
+        ("FOR", query.for_clause.is_some()),
+        ("SETTINGS", query.settings.is_some()),
+        ("FORMAT", query.format_clause.is_some()),
+    ];
+    match refused.into_iter().find(|(_, is_there)| *is_there) {
+        None => Ok(()),
+        Some((clause, _)) => Err(by_word(clause, words)),
+    }
+}
+
 /// What cannot stand behind a table's columns.
 pub(crate) fn table_clause(next: &TokenWithSpan, at: Span) -> Option<Error> {
     TABLE_CLAUSES.iter().find(|found| is_word(next, found.0)).map(|found| refusal(found).at(at))
@@ -165,10 +206,13 @@ pub(crate) fn table_element(next: &TokenWithSpan, behind: &TokenWithSpan, at: Sp
     Some(refusal(found).at(at))
 }
 
-fn by_word(word: &str, words: &Words) -> Error {
+fn by_name(word: &str) -> Error {
     let found = CLAUSES.iter().find(|found| found.0 == word);
-    let error = found.map_or_else(|| Error::query(format!("{word} is not there yet")), refusal);
-    error.at(words.find_keywords(word).unwrap_or(words.start()))
+    found.map_or_else(|| Error::query(format!("{word} is not there yet")), refusal)
+}
+
+fn by_word(word: &str, words: &Words) -> Error {
+    by_name(word).at(words.find_keywords(word).unwrap_or(words.start()))
 }
 
 /// Refuses what DataFusion can plan and we cannot run.
@@ -195,6 +239,12 @@ pub(crate) fn check_expressions(expressions: &[Expr], words: &Words) -> Result<(
     let mut refused = None;
     for expression in expressions {
         let walked = expression.apply(|part| {
+            if let Expr::AggregateFunction(call) = part {
+                let name = call.func.name();
+                let at = words.find_identifier(name).unwrap_or(words.start());
+                let error = Error::query(format!("a computed column is of one row, and {name} is of many"));
+                refused = Some(error.with_hint("aggregate in a query, with GROUP BY").at(at));
+            }
             refused = refused.take().or_else(|| refuse_expression(part, words));
             Ok(if refused.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         });
@@ -236,10 +286,7 @@ fn refuse_node(node: &LogicalPlan, words: &Words) -> Option<Error> {
 
 fn refuse_expression(expression: &Expr, words: &Words) -> Option<Error> {
     const SUBQUERY: &str = "write the values into the query, or filter where the data comes from";
-    let at_subquery = |subquery: &datafusion_expr::Subquery| {
-        let spans = subquery.spans.first();
-        spans.map_or(words.start(), |span| words.at(span.start.line as usize, span.start.column as usize))
-    };
+    let at_subquery = || words.find_subquery().unwrap_or(words.start());
     match expression {
         Expr::WindowFunction(_) => Some(by_word("OVER", words)),
         Expr::Unnest(_) => Some(by_word("UNNEST", words)),
@@ -252,26 +299,24 @@ fn refuse_expression(expression: &Expr, words: &Words) -> Option<Error> {
             words,
         )),
         Expr::Exists(_) => Some(by_word("EXISTS", words)),
-        Expr::InSubquery(found) => Some(
+        Expr::InSubquery(_) => Some(
             Error::query("IN (SELECT …) is not there yet: it is a join")
                 .with_hint(SUBQUERY)
-                .at(words.find_keywords("IN ( SELECT").unwrap_or(at_subquery(&found.subquery))),
+                .at(words.find_keywords("IN ( SELECT").unwrap_or_else(at_subquery)),
         ),
-        Expr::SetComparison(found) => Some(
+        Expr::SetComparison(_) => Some(
             Error::query("comparisons with ANY and ALL of a subquery are not there yet")
                 .with_hint(SUBQUERY)
-                .at(at_subquery(&found.subquery)),
+                .at(at_subquery()),
         ),
-        Expr::ScalarSubquery(found) => Some(
-            Error::query("a subquery as a value is not there yet: it is a join")
-                .with_hint(SUBQUERY)
-                .at(at_subquery(found)),
+        Expr::ScalarSubquery(_) => Some(
+            Error::query("a subquery as a value is not there yet: it is a join").with_hint(SUBQUERY).at(at_subquery()),
         ),
         Expr::OuterReferenceColumn(..) => Some(by_word("LATERAL", words)),
         Expr::Placeholder(found) => Some(
             Error::query(format!("there is no value for {}", found.id))
                 .with_hint("write the value into the query")
-                .at(words.start()),
+                .at(words.find_keywords(&found.id).unwrap_or(words.start())),
         ),
         _ => None,
     }

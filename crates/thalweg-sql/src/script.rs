@@ -6,6 +6,7 @@ use sqlparser::tokenizer::{Location, Span as TokenSpan, Token, TokenWithSpan, To
 use thalweg_core::{Error, Result, error::Span};
 
 use crate::{
+    depth,
     dialect::ThalwegDialect,
     parse::{self, Kind},
 };
@@ -47,6 +48,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Statement>> {
     statements
         .map(|tokens| {
             let words = Words { tokens: without_local_zone(tokens).into(), text: Arc::clone(&text) };
+            depth::check(&words)?;
             Ok(Statement { kind: parse::statement(&words)?, words })
         })
         .collect()
@@ -117,10 +119,20 @@ impl Words {
         let keywords: Vec<_> = keywords.split(' ').collect();
         let found = self.tokens.windows(keywords.len()).find(|run| {
             run.iter().zip(&keywords).all(|(token, keyword)| {
-                is_word(token, keyword) || (keyword.len() == 1 && token.token.to_string() == **keyword)
+                is_word(token, keyword) || (!is_name(keyword) && token.token.to_string() == **keyword)
             })
         })?;
         Some(span(found[0].span))
+    }
+
+    /// Where a query in parentheses stands for a value, and not in FROM.
+    pub fn find_subquery(&self) -> Option<Span> {
+        let is_table = |before: &TokenWithSpan| ["FROM", "JOIN", "AS"].iter().any(|word| is_word(before, word));
+        let found = self
+            .tokens
+            .windows(3)
+            .find(|run| !is_table(&run[0]) && run[1].token == Token::LParen && is_word(&run[2], "SELECT"))?;
+        Some(span(found[1].span))
     }
 
     /// Where a text literal is first written.
@@ -128,6 +140,10 @@ impl Words {
         let found = self.tokens.iter().find(|t| matches!(&t.token, Token::SingleQuotedString(text) if text == value));
         found.map(|token| span(token.span))
     }
+}
+
+fn is_name(keyword: &str) -> bool {
+    keyword.starts_with(|letter: char| letter.is_alphabetic())
 }
 
 fn identifier(token: &Token) -> Option<&Word> {

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use datafusion_expr::LogicalPlan;
+use arrow_schema::DataType;
+use datafusion_expr::{Cast, Expr, LogicalPlan, LogicalPlanBuilder};
 use sqlparser::ast::Query;
 use thalweg_core::{Error, Result, connector::Connector, error::Span};
 use thalweg_plan::{Plan, Settings, node::Sink};
 
 use crate::{
     catalog::{Catalog, Relation},
-    create, describe, diagnose,
+    create, depth, describe, diagnose,
     functions::Functions,
     insert, lower, optimize,
     parse::{Insert, Kind},
@@ -71,13 +72,17 @@ impl Session {
     ///
     /// Errors: `Error::Query` with the place in `text`.
     pub fn parse(&self, text: &str) -> Result<Vec<Statement>> {
-        script::parse(text)
+        depth::with_room(|| script::parse(text))
     }
 
     /// Runs one statement as far as SQL goes: a query becomes a plan.
     ///
     /// Errors: `Error::Query` with the place in the text that was parsed; what a connector says of its table.
     pub fn execute(&mut self, statement: &Statement) -> Result<Outcome> {
+        depth::with_room(|| self.answer(statement))
+    }
+
+    fn answer(&mut self, statement: &Statement) -> Result<Outcome> {
         let words = &statement.words;
         match &statement.kind {
             Kind::CreateTable(declared) => {
@@ -150,6 +155,7 @@ impl Session {
 
     fn select(&self, query: &Query, words: &Words) -> Result<Plan> {
         let planner = self.planner();
+        refuse::query(query, words)?;
         let plan = planner.query(query).map_err(|error| diagnose::planning(error, words))?;
         self.lower(plan, Sink::Result, &planner, words)
     }
@@ -163,6 +169,7 @@ impl Session {
 
     fn lower(&self, plan: LogicalPlan, sink: Sink, planner: &Planner, words: &Words) -> Result<Plan> {
         refuse::check(&plan, words)?;
+        let plan = flatten(plan, words)?;
         let optimized =
             optimize::analyze(plan, planner.options()).and_then(|p| optimize::optimize(p, planner.options()));
         let optimized = optimized.map_err(|error| diagnose::planning(error, words))?;
@@ -198,6 +205,35 @@ impl Session {
             None => self.set(key, "", *at, *at),
         }
     }
+}
+
+/// The plan with columns that every sink can take: texts of one kind, and nothing that contains others.
+fn flatten(plan: LogicalPlan, words: &Words) -> Result<LogicalPlan> {
+    let mut is_flat = true;
+    let mut columns = Vec::new();
+    for (table, field) in plan.schema().iter() {
+        let column = Expr::Column(datafusion_common::Column::from((table, field)));
+        columns.push(match field.data_type() {
+            DataType::LargeUtf8 | DataType::Utf8View => {
+                is_flat = false;
+                Expr::Cast(Cast::new(Box::new(column), DataType::Utf8)).alias(field.name())
+            }
+            nested if nested.is_nested() => {
+                return Err(Error::query(format!(
+                    "column \"{}\" contains other values, and columns are flat",
+                    field.name()
+                ))
+                .with_hint("string_agg(…) and concat(…) give one text")
+                .at(words.start()));
+            }
+            _ => column,
+        });
+    }
+    if is_flat {
+        return Ok(plan);
+    }
+    let plan = LogicalPlanBuilder::from(plan).project(columns).and_then(|builder| builder.build());
+    plan.map_err(|error| diagnose::planning(error, words))
 }
 
 /// `+02:00` and the like.

@@ -14,7 +14,7 @@ use sqlparser::ast::{
 };
 use thalweg_core::{Error, Interval, error::Span, window::Grid};
 
-use crate::{dialect::TABLE_ARGUMENT, script, types};
+use crate::{dialect::TABLE_ARGUMENT, refuse, script, types};
 
 /// What a window function appends.
 pub(crate) const WINDOW_COLUMNS: [&str; 3] = ["window_start", "window_end", "window_time"];
@@ -129,7 +129,10 @@ impl RelationPlanner for WindowFunctions {
             }
             TableFactor::Table { name, alias, args: Some(args), .. } => Call { name, arguments: args.args, alias },
             TableFactor::Function { name, args, alias, .. } => Call { name, arguments: args, alias },
-            other => return Ok(RelationPlanning::Original(Box::new(other))),
+            other => {
+                refuse::table_factor(&other).map_err(ours)?;
+                return Ok(RelationPlanning::Original(Box::new(other)));
+            }
         };
         call.plan(context)
     }
@@ -285,6 +288,10 @@ fn time_column(
 
 fn interval(written: SqlExpr, what: &str, at: Span, context: &mut dyn RelationPlannerContext) -> Result<i64> {
     let text = written.to_string();
+    let at = match written.span() {
+        span if span.start.line == 0 => at,
+        span => script::span(span),
+    };
     let planned = context.sql_to_expr(written, &DFSchema::empty())?;
     let refused = |message: String| Error::query(message).with_hint("write INTERVAL '10' MINUTE").at(at);
     micros(&planned).map_err(|reason| {
@@ -335,7 +342,10 @@ pub(crate) fn is_time(data_type: &DataType) -> bool {
 pub(crate) fn cast_hint(column: &str, data_type: &DataType) -> String {
     match data_type {
         DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => {
-            format!("add a computed column: event_time AS to_timestamp_micros({column}), and watermark that one")
+            format!(
+                "add a computed column: event_time AS to_timestamp_millis({column}) (or _seconds, or _micros), \
+                 and watermark that one"
+            )
         }
         other => format!(
             "it is {}; add a computed column: event_time AS CAST({column} AS TIMESTAMP), and watermark that one",

@@ -13,7 +13,7 @@ use thalweg_plan::{
 
 use super::{
     Lowering,
-    stream::{Slot, Stream, WindowColumn, unique_columns},
+    stream::{Slot, Stream, WindowColumn},
     window,
 };
 
@@ -138,7 +138,7 @@ impl Lowering<'_> {
             slots.push(Slot::Column(fields.len()));
             fields.push(field.as_ref().clone());
         }
-        let columns = unique_columns(fields);
+        let columns = self.unique(fields);
         let output = |i: usize| Arc::clone(columns.field(first_call + i));
         let aggregates: Vec<_> =
             calls.into_iter().enumerate().map(|(i, function)| AggregateCall { function, output: output(i) }).collect();
@@ -161,9 +161,15 @@ impl Lowering<'_> {
     /// The refusal of a group that never ends.
     fn for_ever(&self, stream: &Stream, aggregate: &logical_plan::Aggregate) -> Error {
         let schema = self.schema(stream);
-        let what = if aggregate.aggr_expr.is_empty() { "DISTINCT" } else { "GROUP BY" };
         let at = |word: &str| self.words.find_keywords(word);
-        let at = at(what).or_else(|| at("GROUP BY")).or_else(|| at("UNION")).or_else(|| at("SELECT"));
+        let is_union = aggregate.aggr_expr.is_empty() && at("DISTINCT").is_none() && at("GROUP BY").is_none();
+        if let Some(union) = at("UNION").filter(|_| is_union) {
+            return Error::query("UNION over an unbounded stream would have to remember every row for ever")
+                .with_hint("write UNION ALL")
+                .at(union);
+        }
+        let what = if aggregate.aggr_expr.is_empty() && at("DISTINCT").is_some() { "DISTINCT" } else { "GROUP BY" };
+        let at = at(what).or_else(|| at("GROUP BY")).or_else(|| at("SELECT"));
         let message = match (what, aggregate.group_expr.is_empty()) {
             ("DISTINCT", _) => "DISTINCT over an unbounded stream would have to remember every row for ever",
             (_, true) => "an aggregate over an unbounded stream would never be complete",

@@ -15,7 +15,10 @@ mod names;
 mod stream;
 mod window;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use arrow_schema::{DataType, Field};
 use datafusion_common::{DFSchema, DFSchemaRef};
@@ -28,11 +31,11 @@ use thalweg_plan::{
 };
 
 use crate::{diagnose, planner::Readable, script::Words};
-use stream::{Slot, Stream, unique_columns};
+use stream::{Slot, Stream};
 
 /// A plan that gives the logical plan's columns to the sink.
 pub(crate) fn lower(logical: &LogicalPlan, sink: Sink, settings: &Settings, words: &Words) -> Result<Plan> {
-    let mut lowering = Lowering { plan: Plan::new(settings.clone()), words };
+    let mut lowering = Lowering { plan: Plan::new(settings.clone()), words, tables: names::tables(logical) };
     let stream = lowering.node(logical)?;
     let stream = lowering.exactly(stream)?;
     let schema = lowering.schema(&stream).clone();
@@ -43,6 +46,7 @@ pub(crate) fn lower(logical: &LogicalPlan, sink: Sink, settings: &Settings, word
 struct Lowering<'a> {
     plan: Plan,
     words: &'a Words,
+    tables: HashSet<String>,
 }
 
 impl Lowering<'_> {
@@ -90,7 +94,7 @@ impl Lowering<'_> {
                 }
                 // One row of which nothing is asked: it needs a column to be a row.
                 let field = Field::new("one", DataType::Int64, false);
-                let columns = unique_columns([field]);
+                let columns = self.unique([field]);
                 let schema = StreamSchema::plain(columns, true);
                 let node = Node::Values(Values { rows: vec![vec![datafusion_expr::lit(1_i64)]] });
                 let node = self.plan.add(node, vec![], schema);
@@ -103,7 +107,7 @@ impl Lowering<'_> {
     }
 
     fn source(&mut self, readable: &Readable, projection: Option<&[usize]>, logical: &DFSchemaRef) -> Result<Stream> {
-        let columns = unique_columns(readable.columns.fields().iter().map(|field| field.as_ref().clone()));
+        let columns = self.unique(readable.columns.fields().iter().map(|field| field.as_ref().clone()));
         let schema = StreamSchema {
             columns,
             time: readable.watermark.map(|watermark| watermark.column),
@@ -126,7 +130,7 @@ impl Lowering<'_> {
     }
 
     fn values(&mut self, rows: Vec<Vec<Expr>>, logical: &DFSchemaRef) -> Stream {
-        let columns = unique_columns(logical.fields().iter().map(|field| field.as_ref().clone()));
+        let columns = self.unique(logical.fields().iter().map(|field| field.as_ref().clone()));
         let node = self.plan.add(Node::Values(Values { rows }), vec![], StreamSchema::plain(columns, true));
         Stream::whole(node, logical)
     }
@@ -177,7 +181,7 @@ impl Lowering<'_> {
     }
 
     fn add_map(&mut self, input: NodeId, map: MapBuilder) -> NodeId {
-        let schema = self.plan.node(input).schema.project(unique_columns(map.fields), &map.from);
+        let schema = self.plan.node(input).schema.project(self.unique(map.fields), &map.from);
         self.plan.add(Node::Map(Map { expressions: map.expressions }), vec![input], schema)
     }
 
@@ -205,7 +209,7 @@ impl Lowering<'_> {
         let schemas: Vec<_> = nodes.iter().map(|node| &self.plan.node(*node).schema).collect();
         let shared = |same: bool| schemas.first().filter(|_| same);
         let schema = StreamSchema {
-            columns: unique_columns(logical.fields().iter().map(|field| field.as_ref().clone())),
+            columns: self.unique(logical.fields().iter().map(|field| field.as_ref().clone())),
             time: shared(schemas.iter().all(|s| s.time == schemas[0].time)).and_then(|s| s.time),
             window: shared(schemas.iter().all(|s| s.window == schemas[0].window)).and_then(|s| s.window),
             is_bounded: schemas.iter().all(|s| s.is_bounded),
@@ -299,7 +303,7 @@ impl Lowering<'_> {
         let want = stream.columns.fields();
         let is_same = have.len() == want.len()
             && stream.slots.iter().enumerate().all(|(i, slot)| *slot == Slot::Column(i))
-            && have.iter().zip(want).all(|(a, b)| *a.name() == names::readable(b.name()));
+            && have.iter().zip(want).all(|(a, b)| *a.name() == names::readable(b.name(), &self.tables));
         if is_same {
             return Ok(stream);
         }
@@ -312,6 +316,10 @@ impl Lowering<'_> {
         }
         let node = self.add_map(stream.node, map);
         Ok(Stream::whole(node, &stream.columns))
+    }
+
+    fn unique(&self, fields: impl IntoIterator<Item = Field>) -> DFSchemaRef {
+        stream::unique_columns(fields, &self.tables)
     }
 
     fn schema(&self, stream: &Stream) -> &StreamSchema {

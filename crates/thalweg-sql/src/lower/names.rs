@@ -1,7 +1,18 @@
 //! Names of columns that nobody named: `avg(s.delay)` reads `avg(delay)`, `count(Int64(1))` reads `count(*)`.
 
-/// The name without tables and without the types of constants. Names that are no expressions stay as they are.
-pub(super) fn readable(name: &str) -> String {
+use std::collections::HashSet;
+
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_expr::LogicalPlan;
+
+/// The name without these tables and without the types of constants. Names that are no expressions stay as they are.
+pub(super) fn readable(name: &str, tables: &HashSet<String>) -> String {
+    if let Some((table, column)) = name.split_once('.')
+        && tables.contains(table)
+        && !column.contains(['(', ' ', '.'])
+    {
+        return column.to_string();
+    }
     if !name.contains('(') && !name.contains(' ') {
         return name.to_string();
     }
@@ -23,10 +34,7 @@ pub(super) fn readable(name: &str) -> String {
             continue;
         }
         let (before, after) = rest.split_at(word);
-        let is_table = after.starts_with('.')
-            && !before.starts_with(|c: char| c.is_ascii_digit())
-            && after[1..].starts_with(|c: char| c.is_alphabetic() || c == '_');
-        if is_table {
+        if after.starts_with('.') && tables.contains(before) {
             rest = &after[1..];
         } else if let Some((constant, behind)) = constant(before, after) {
             out += &constant;
@@ -37,6 +45,21 @@ pub(super) fn readable(name: &str) -> String {
         }
     }
     out
+}
+
+/// The tables and aliases whose names columns may carry.
+pub(super) fn tables(plan: &LogicalPlan) -> HashSet<String> {
+    let mut tables = HashSet::new();
+    let walked = plan.apply(|node| {
+        match node {
+            LogicalPlan::TableScan(scan) => drop(tables.insert(scan.table_name.table().to_string())),
+            LogicalPlan::SubqueryAlias(alias) => drop(tables.insert(alias.alias.table().to_string())),
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    debug_assert!(walked.is_ok(), "looking at a plan does not fail");
+    tables
 }
 
 /// `Int64(5)` → `5`, `Utf8("x")` → `'x'`.
@@ -54,14 +77,17 @@ fn constant<'a>(type_name: &str, after: &'a str) -> Option<(String, &'a str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::readable;
+    fn readable(name: &str) -> String {
+        super::readable(name, &["s".to_string()].into())
+    }
 
     #[test]
     fn expressions_are_named_without_tables_and_types() {
         assert_eq!(readable("avg(s.delay)"), "avg(delay)");
         assert_eq!(readable("count(Int64(1))"), "count(*)");
         assert_eq!(readable("s.delay + Int64(1) > Float64(0.5)"), "delay + 1 > 0.5");
-        assert_eq!(readable("concat(s.a,Utf8(\"x.y\"))"), "concat(a,'x.y')");
+        assert_eq!(readable("concat(s.a,Utf8(\"s.y\"))"), "concat(a,'s.y')");
+        assert_eq!(readable("s.delay"), "delay");
     }
 
     #[test]

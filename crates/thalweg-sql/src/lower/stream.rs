@@ -141,10 +141,10 @@ impl Stream {
 }
 
 /// Columns without tables, each under a name of its own: where two have the same name, the later gets a number.
-pub(super) fn unique_columns(fields: impl IntoIterator<Item = Field>) -> DFSchemaRef {
+pub(super) fn unique_columns(fields: impl IntoIterator<Item = Field>, tables: &HashSet<String>) -> DFSchemaRef {
     let mut taken = HashSet::new();
     let named = fields.into_iter().map(|field| {
-        let plain = names::readable(field.name());
+        let plain = names::readable(field.name(), tables);
         let mut name = plain.clone();
         let mut number = 1;
         while !taken.insert(name.clone()) {

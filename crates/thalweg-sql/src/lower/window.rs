@@ -13,7 +13,7 @@ use thalweg_plan::{
 
 use super::{
     Lowering,
-    stream::{Pending, Slot, Stream, WindowColumn, unique_columns},
+    stream::{Pending, Slot, Stream, WindowColumn},
 };
 use crate::windowing::{self, WindowNode};
 
@@ -79,7 +79,7 @@ impl Lowering<'_> {
         let input = self.schema(&stream).clone();
         let width = input.columns.fields().len();
         let fields = input.columns.fields().iter().map(|field| field.as_ref().clone());
-        let columns = unique_columns(fields.chain(window_fields(input.columns.field(windows.time).data_type())));
+        let columns = self.unique(fields.chain(window_fields(input.columns.field(windows.time).data_type())));
         let schema = StreamSchema {
             columns,
             // A row now stands for its window: its time is the window's last instant.

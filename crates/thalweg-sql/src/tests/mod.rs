@@ -1,7 +1,11 @@
 //! Plans, refusals and answers, as text.
 
+mod answers;
+mod declarations;
+mod fuzz;
 mod plans;
 mod refusals;
+mod windows;
 
 use std::sync::Arc;
 
@@ -111,17 +115,38 @@ fn tree(plan: &Plan) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Holds a script's plan against what is expected, by lines without their indentation in the source.
+/// Holds plans against what is expected. Cases are separated by blank lines: the script on one line, then its plan.
 #[track_caller]
-fn check(script: &str, expected: &str) {
-    let expected: Vec<_> = expected.trim().lines().map(|line| line.strip_prefix("        ").unwrap_or(line)).collect();
-    assert_eq!(plan_text(script), expected.join("\n"), "\n{script}");
+fn check(cases: &str) {
+    for case in cases.trim().split("\n\n") {
+        let (script, expected) = case.split_once('\n').expect("a script and its plan");
+        assert_eq!(plan_text(script), expected, "\n{script}");
+    }
 }
 
-/// The error of a script as people see it.
-fn refusal_in(session: &mut Session, script: &str) -> String {
-    match run(session, script) {
-        Err(error) => caret(script, &error),
+/// The text under the caret.
+fn marked(script: &str, error: &Error) -> String {
+    let Some(span) = error.span() else { return "nowhere".to_string() };
+    let line = script.lines().nth(span.line - 1).unwrap_or_default();
+    line.chars().skip(span.column - 1).take(span.width).collect()
+}
+
+/// What is said of a script that is refused: the marked text, the message, and what to do.
+fn refusal(script: &str) -> String {
+    let error = match run(&mut session(), script) {
+        Err(error) => error,
         Ok(outcome) => panic!("{script} is not refused: {outcome:?}"),
+    };
+    let hint = error.hint().map(|hint| format!("\n    {hint}")).unwrap_or_default();
+    format!("  [{}] {}{hint}", marked(script, &error), error.message())
+}
+
+/// Holds refusals against what is expected. Cases are separated by blank lines: the script on one line, then the text that
+/// is marked, the message, and on a line of its own the hint.
+#[track_caller]
+fn refuses(cases: &str) {
+    for case in cases.trim().split("\n\n") {
+        let (script, expected) = case.split_once('\n').expect("a script and its refusal");
+        assert_eq!(refusal(script), expected, "\n{script}");
     }
 }

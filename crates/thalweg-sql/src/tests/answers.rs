@@ -1,0 +1,204 @@
+//! What DESCRIBE, SHOW and SET answer, and what declarations become.
+
+use arrow_array::RecordBatch;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use thalweg_core::{Interval, error::Span};
+use thalweg_plan::{
+    Node,
+    node::{Sink as PlanSink, WatermarkStrategy, Windowing},
+    schema::WindowColumns,
+};
+
+use super::*;
+use crate::ExplainFormat;
+
+fn rows(session: &mut Session, script: &str) -> Vec<String> {
+    let batch: RecordBatch = match run(session, script) {
+        Ok(Outcome::Rows(batch)) => batch,
+        other => panic!("{script}: {other:?}"),
+    };
+    let options = FormatOptions::default().with_null("-");
+    let columns: Vec<_> =
+        batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap()).collect();
+    let row = |i: usize| columns.iter().map(|column| column.value(i).to_string()).collect::<Vec<_>>().join(" | ");
+    (0..batch.num_rows()).map(row).collect()
+}
+
+const FULL: &str = "CREATE TEMPORARY TABLE `my t` (
+    `id` INT NOT NULL COMMENT 'it''s the key',
+    `price` DECIMAL(10, 2),
+    `ms` BIGINT,
+    `double price` AS price * 2 COMMENT 'twice',
+    `at` AS to_timestamp_millis(ms),
+    PRIMARY KEY (`id`) NOT ENFORCED,
+    WATERMARK FOR `at` AS `at` - INTERVAL '1' MINUTE
+) COMMENT 'all there is' WITH ('format' = 'csv', 'connector' = 'file')";
+
+#[test]
+fn a_table_is_described_as_in_flink() {
+    let described = rows(&mut empty_session(), &format!("{FULL}; DESCRIBE `my t`"));
+    let expected = [
+        "id | INT | false | PRI(id) | - | -",
+        "price | DECIMAL(10, 2) | true | - | - | -",
+        "ms | BIGINT | true | - | - | -",
+        "double price | DECIMAL(31, 2) | true | - | AS price * 2 | -",
+        "at | TIMESTAMP(6) *ROWTIME* | true | - | AS to_timestamp_millis(ms) | `at` - INTERVAL '1' MINUTE",
+    ];
+    assert_eq!(described, expected);
+}
+
+#[test]
+fn a_table_shown_and_created_again_is_the_same_table() {
+    let (mut first, mut second) = (empty_session(), empty_session());
+    let shown = rows(&mut first, &format!("{FULL}; SHOW CREATE TABLE `my t`"));
+    run(&mut second, &shown[0]).unwrap();
+    assert_eq!(rows(&mut second, "SHOW CREATE TABLE `my t`"), shown);
+    assert_eq!(rows(&mut second, "DESCRIBE `my t`"), rows(&mut first, "DESCRIBE `my t`"));
+}
+
+#[test]
+fn a_view_shown_and_created_again_is_the_same_view() {
+    let mut session = session();
+    let view = "CREATE VIEW v (`a b`, n) AS SELECT origin, delay * 2 FROM s WHERE origin <> 'it''s'";
+    let shown = rows(&mut session, &format!("{view}; SHOW CREATE VIEW v"));
+    let described = rows(&mut session, "DESCRIBE v");
+    assert_eq!(described, ["a b | STRING | true | - | - | -", "n | BIGINT | true | - | - | -"]);
+    assert_eq!(rows(&mut session, &format!("DROP VIEW v; {}; SHOW CREATE VIEW v", shown[0])), shown);
+    assert_eq!(rows(&mut session, "DESCRIBE v"), described);
+}
+
+#[test]
+fn every_spelling_of_a_type_is_read() {
+    let types = "TINYINT, SMALLINT, INT, INTEGER, BIGINT, FLOAT, REAL, DOUBLE, DOUBLE PRECISION, DECIMAL, NUMERIC(5), \
+        CHAR(3), VARCHAR(9), VARCHAR, STRING, TEXT, BINARY(3), VARBINARY(4), BYTES, BYTEA, DATE, TIME, TIME(3), TIMESTAMP, \
+        TIMESTAMP(3) WITHOUT TIME ZONE, TIMESTAMP_LTZ(3), TIMESTAMP(3) WITH LOCAL TIME ZONE, TIMESTAMPTZ, BOOLEAN, INT8";
+    let columns: Vec<_> = types.split(", ").enumerate().map(|(i, sql)| format!("c{i} {sql}")).collect();
+    let create = format!("CREATE TABLE t ({}) WITH ('connector' = 'file'); DESCRIBE t", columns.join(", "));
+    let described = rows(&mut empty_session(), &create);
+    let types: Vec<_> = described.iter().map(|row| row.split(" | ").nth(1).unwrap()).collect();
+    let expected = "TINYINT, SMALLINT, INT, INT, BIGINT, FLOAT, FLOAT, DOUBLE, DOUBLE, DECIMAL(10, 0), DECIMAL(5, 0), \
+        STRING, STRING, STRING, STRING, STRING, BYTES, BYTES, BYTES, BYTES, DATE, TIME(6), TIME(6), TIMESTAMP(6), \
+        TIMESTAMP(6), TIMESTAMP_LTZ(6), TIMESTAMP_LTZ(6), TIMESTAMP_LTZ(6), BOOLEAN, BIGINT";
+    assert_eq!(types.join(", "), expected);
+}
+
+#[test]
+fn columns_that_are_left_out_are_inferred() {
+    let inferred = rows(&mut empty_session(), "CREATE TABLE t WITH ('connector' = 'file'); DESCRIBE t");
+    assert_eq!(inferred.len(), 3);
+    let with_more =
+        "CREATE TABLE t (late AS delay > 15, WATERMARK FOR ts AS ts) WITH ('connector' = 'file'); DESCRIBE t";
+    let expected = [
+        "origin | STRING | true | - | - | -",
+        "delay | BIGINT | true | - | - | -",
+        "ts | TIMESTAMP(6) *ROWTIME* | true | - | - | ts",
+        "late | BOOLEAN | true | - | AS delay > 15 | -",
+    ];
+    assert_eq!(rows(&mut empty_session(), with_more), expected);
+}
+
+#[test]
+fn names_and_settings_are_listed() {
+    let mut session = session();
+    assert_eq!(rows(&mut session, "CREATE VIEW v AS SELECT 1 AS a; SHOW TABLES"), ["f", "out", "s", "v", "z"]);
+    assert_eq!(rows(&mut session, "SHOW VIEWS"), ["v"]);
+    assert!(rows(&mut session, "SHOW FUNCTIONS").contains(&"abs | scalar".to_string()));
+    let late = |session: &mut Session, script| rows(session, script)[4].split(" | ").nth(1).unwrap().to_string();
+    assert_eq!(late(&mut session, "SET 'late.allowed' = '1 min'; SET"), "1 min");
+    assert_eq!(late(&mut session, "RESET 'late.allowed'; SET"), "0 s");
+    run(&mut session, "SET batch.rows = 7").unwrap();
+    assert_eq!(session.settings().batch_rows, 7);
+    assert_eq!(plan_in(&mut session, "SELECT 1").settings.batch_rows, 7);
+}
+
+#[test]
+fn a_source_knows_its_columns_its_time_and_its_ends() {
+    let mut session = empty_session();
+    let plan = plan_in(&mut session, &format!("{FULL}; SELECT * FROM `my t`"));
+    let source = plan.nodes().next().unwrap().1;
+    assert!(source.schema.is_bounded);
+    assert_eq!(source.schema.time, Some(4));
+    let Node::Source(read) = &source.node else { panic!("{:?}", source.node) };
+    assert_eq!(read.partitions, 2);
+    assert_eq!(read.watermark, Some(WatermarkStrategy { column: 4, delay: Interval::seconds(60) }));
+    assert_eq!(read.table.time, None, "event time is computed");
+    assert_eq!(read.table.columns.fields().len(), 3);
+    let computed: Vec<_> = read.computed.iter().flatten().map(ToString::to_string).collect();
+    assert_eq!(computed[..3], ["id", "price", "ms"]);
+    assert_eq!(computed[4], "CAST(to_timestamp_millis(ms) AS Timestamp(µs))");
+}
+
+#[test]
+fn time_of_any_function_is_in_microseconds_and_of_the_right_kind() {
+    let mut session = session();
+    let query = "SET 'time.zone' = 'Europe/Berlin';
+        SELECT now(), localtimestamp, CAST(at AS TIMESTAMP), CAST('2013-01-01' AS TIMESTAMP_LTZ(3)), to_timestamp(k),
+               date_trunc('day', at), from_unixtime(k), at + INTERVAL '1' DAY, TIMESTAMP '2013-01-01 00:00:00', current_time
+        FROM z";
+    let plan = plan_in(&mut session, query);
+    let schema = plan.nodes().last().unwrap().1.schema.arrow();
+    let types: Vec<_> = schema.fields().iter().map(|field| crate::types::flink_name(field.data_type())).collect();
+    let (plain, instant) = ("TIMESTAMP(6)", "TIMESTAMP_LTZ(6)");
+    assert_eq!(types[..6], [instant, plain, plain, instant, plain, instant]);
+    assert_eq!(types[7..], [instant, plain, "TIME(6)"]);
+}
+
+#[test]
+fn windows_follow_through_the_plan() {
+    let mut session = session();
+    let query = "SELECT origin, window_end, window_time, window_start, count(*)
+        FROM TUMBLE(s, ts, INTERVAL '1' HOUR) GROUP BY window_start, window_end, window_time, origin";
+    let plan = plan_in(&mut session, query);
+    let aggregate = plan.nodes().find(|(_, planned)| matches!(planned.node, Node::Aggregate(_))).unwrap().1;
+    assert_eq!(aggregate.schema.time, Some(2));
+    assert_eq!(aggregate.schema.window, Some(WindowColumns { start: 0, end: 1 }));
+    let Node::Aggregate(node) = &aggregate.node else { panic!("found above") };
+    let Windowing::Assigned(windows) = &node.windowing else { panic!("{:?}", node.windowing) };
+    assert_eq!((windows.size, windows.slide, windows.time), (Interval::seconds(3600), Interval::seconds(3600), 1));
+    let sink = plan.nodes().last().unwrap().1;
+    assert_eq!((sink.schema.time, sink.schema.window), (Some(2), Some(WindowColumns { start: 3, end: 1 })));
+}
+
+#[test]
+fn a_query_is_explained_in_every_format() {
+    for (script, expected) in [
+        ("EXPLAIN SELECT 1", ExplainFormat::Text),
+        ("EXPLAIN PLAN FOR INSERT INTO out VALUES ('a', 1)", ExplainFormat::Text),
+        ("EXPLAIN (FORMAT JSON) SELECT 1", ExplainFormat::Json),
+        ("EXPLAIN (FORMAT dot) (SELECT 1)", ExplainFormat::Dot),
+    ] {
+        match run(&mut session(), script) {
+            Ok(Outcome::Explain(_, format)) => assert_eq!(format, expected, "{script}"),
+            other => panic!("{script}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_insert_casts_to_the_columns_of_its_table() {
+    let mut session = session();
+    let plan = plan_in(&mut session, "INSERT INTO out SELECT origin, delay FROM s");
+    let sink = plan.nodes().last().unwrap().1;
+    let Node::Sink(PlanSink::Table(table)) = &sink.node else { panic!("{:?}", sink.node) };
+    let have: Vec<_> = sink.schema.columns.fields().iter().map(|f| (f.name(), f.data_type())).collect();
+    let want: Vec<_> = table.columns.fields().iter().map(|f| (f.name(), f.data_type())).collect();
+    assert_eq!(have, want);
+}
+
+#[test]
+fn statements_know_their_text_and_their_place() {
+    let session = session();
+    let script = "SELECT 1; -- one\n\n  SELECT 'a;b' AS x -- two\n;;\n";
+    let statements = session.parse(script).unwrap();
+    let texts: Vec<_> = statements.iter().map(|statement| statement.text()).collect();
+    assert_eq!(texts, ["SELECT 1", "SELECT 'a;b' AS x"]);
+    assert_eq!(statements[1].span(), Span { line: 3, column: 3, width: 6 });
+    assert!(session.parse("SELECT 1; SELECT FROM WHERE").is_err(), "found before anything runs");
+}
+
+#[test]
+fn the_caret_stands_under_its_word() {
+    let text = "SELECT origin,\n\tdely FROM s";
+    let shown = caret(text, &run(&mut session(), text).unwrap_err());
+    assert_eq!(shown, "column \"dely\" not found\n  2 | \tdely FROM s\n    | \t^^^^\nhint: did you mean \"delay\"?");
+}
