@@ -7,8 +7,8 @@ use arrow_cast::{
 };
 use arrow_schema::DataType;
 use datafusion_common::{
-    DFSchema, DataFusionError,
-    tree_node::{TreeNode, TreeNodeRecursion},
+    Column, DFSchema, DataFusionError,
+    tree_node::{Transformed, TreeNode, TreeNodeRecursion},
 };
 use datafusion_expr::{Expr, ExprSchemable, Operator, expr::BinaryExpr};
 use thalweg_core::{Error, error::Fault};
@@ -25,12 +25,14 @@ pub fn explain(expression: &Expr, schema: &DFSchema, rows: &RecordBatch, error: 
         return found;
     }
     let culprit = culprit(expression, schema, rows);
-    let place = culprit.human_display();
+    let place = readable(culprit);
     if found.message() == "division by zero" {
         return Error::data(format!("division by zero in {place}"))
             .with_hint("NULLIF(divisor, 0) gives null where the divisor is zero");
     }
-    if let Some(operation) = found.message().strip_prefix("overflow happened on: ") {
+    // Arrow says "overflow happened on: 1 + 2", DataFusion says "Int64Array overflow on abs(1)".
+    let overflow = found.message().split_once("overflow happened on: ").or(found.message().split_once(" overflow on "));
+    if let Some((_, operation)) = overflow {
         let kind = culprit.get_type(schema).map_or("value".into(), |kind| type_name(&kind).to_lowercase());
         let operation = match culprit {
             Expr::Negative(_) => format!("-({})", operation.trim_start_matches("0 - ")),
@@ -46,6 +48,21 @@ pub fn explain(expression: &Expr, schema: &DFSchema, rows: &RecordBatch, error: 
             .with_hint("TRY_CAST gives null where a value does not fit");
     }
     Error::data(format!("{} in {place}", found.message()))
+}
+
+/// The expression as a person would write it: DataFusion writes a number among arguments as `Int64(1)`.
+fn readable(expression: &Expr) -> String {
+    let plain = expression.clone().transform(|part| {
+        Ok(match &part {
+            Expr::Literal(value, _) if !value.is_null() => {
+                let is_text = matches!(value.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+                let text = if is_text { format!("'{value}'") } else { value.to_string() };
+                Transformed::yes(Expr::Column(Column::new_unqualified(text)))
+            }
+            _ => Transformed::no(part),
+        })
+    });
+    plain.map_or_else(|_| expression.human_display().to_string(), |plain| plain.data.human_display().to_string())
 }
 
 /// The smallest part of the expression that fails on these rows.

@@ -246,6 +246,17 @@ mod tests {
     }
 
     #[test]
+    fn functions_of_datafusion_fail_in_our_words() {
+        let abs = datafusion_functions::math::abs();
+        let least = abs.call(vec![lit(-1i64) - col("a")]);
+        assert_eq!(failure(least), "bigint out of range: abs(-9223372036854775808) in abs(-1 - a)");
+        let trimmed = datafusion_functions::string::btrim().call(vec![col("s"), lit("7")]);
+        assert_eq!(failure(cast(trimmed, DataType::Int64)), "\"\" in btrim(s, '7') is not a value of type BIGINT");
+        let remainder = binary_expr(lit(1i64), Operator::Modulo, col("a"));
+        assert_eq!(failure(remainder), "division by zero in 1 % a");
+    }
+
+    #[test]
     fn the_part_that_failed_is_named() {
         assert_eq!(failure((lit(1i64) / col("a")) + lit(1i64)), "division by zero in 1 / a");
         let number = cast(col("s"), DataType::Int64) * lit(2i64);

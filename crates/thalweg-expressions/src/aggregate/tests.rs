@@ -222,6 +222,23 @@ fn an_order_that_is_given_is_kept() {
 }
 
 #[test]
+fn a_group_may_come_from_no_rows_and_no_states() {
+    for call in calls() {
+        let title = format!("{:?} {}", call.function.func.name(), call.function.params.distinct);
+        let compiled = foreign_only(&call).unwrap();
+        let nothing = RecordBatch::new_empty(Arc::clone(schema().inner()));
+        let mut updated = compiled.function.accumulator().unwrap();
+        updated.update(&arguments(&compiled, &nothing), None, &[], 1).unwrap();
+        let mut merged = compiled.function.accumulator().unwrap();
+        let fields = compiled.function.state().unwrap();
+        let states: Vec<_> = fields.iter().map(|field| arrow_array::new_empty_array(field.data_type())).collect();
+        merged.merge(&states, &[], 1).unwrap();
+        let result = merged.take_result().unwrap();
+        assert_eq!((result.len(), &result), (1, &updated.take_result().unwrap()), "{title}");
+    }
+}
+
+#[test]
 fn groups_without_rows_are_empty() {
     assert_eq!(of_three(&call("count", vec![col("i")], true, vec![])), ["3", "0"]);
     assert_eq!(of_three(&call("median", vec![col("i")], false, vec![])), ["2", "null"]);

@@ -58,7 +58,8 @@ impl ExactProducts {
 
     /// Reads what [`ExactProducts::write`] wrote; `None` if it did not write this.
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        Some(Self { low: 0, high: 0, rest: Some(Box::new(Dyadic::read(bytes)?)) })
+        let exact = Dyadic::read(bytes)?;
+        Some(Self { low: 0, high: 0, rest: (!exact.is_zero()).then(|| Box::new(exact)) })
     }
 
     /// How many bytes it keeps beside itself.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use arrow_array::{Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, new_empty_array};
 use arrow_cast::{cast, display::array_value_to_string};
 use arrow_schema::{DataType, TimeUnit};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
@@ -183,7 +183,9 @@ fn in_parts(case: &Case, rows: &Rows, random: &mut StdRng) -> ArrayRef {
     if !states.is_empty() {
         last.merge(&reused.take_state().unwrap(), &backwards, rows.count).unwrap();
     } else {
-        add(last.as_mut(), case, rows, &[], rows.count);
+        let fields = function.state().unwrap();
+        let nothing: Vec<_> = fields.iter().map(|field| new_empty_array(field.data_type())).collect();
+        last.merge(&nothing, &[], rows.count).unwrap();
     }
     last.take_result().unwrap()
 }
