@@ -5,7 +5,7 @@
 //! * [`show`]: rows as text
 //! * [`oracle`]: windows and aggregates, one row at a time, as slowly and plainly as can be
 
-pub mod script;
-pub mod slt;
-pub mod show;
 pub mod oracle;
+pub mod script;
+pub mod show;
+pub mod slt;

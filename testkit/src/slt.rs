@@ -160,7 +160,8 @@ fn parse(text: &str) -> Result<Vec<Case>, String> {
                 let declared = line.trim_start_matches("unbounded ").trim_start_matches("stream ");
                 case.is_unbounded |= word == "unbounded";
                 stream = declared.split([' ', '(']).next().unwrap_or("").to_string();
-                writeln!(case.declarations, "CREATE TABLE {declared} WITH ('connector' = 'script');").expect("a string");
+                writeln!(case.declarations, "CREATE TABLE {declared} WITH ('connector' = 'script');")
+                    .expect("a string");
                 case.scripts.insert(stream.clone(), vec![Vec::new()]);
                 section = "stream";
             }

@@ -19,7 +19,9 @@ fn windowed_aggregates_are_what_the_oracle_says() {
     for seed in 0..CASES {
         let case = Case::random(seed);
         let expected = case.expected();
-        for (batch_rows, workers, barriers) in [(4096, 1, None), (1, 3, None), (7, 2, Some(seed)), (3, 5, Some(seed + 1))] {
+        for (batch_rows, workers, barriers) in
+            [(4096, 1, None), (1, 3, None), (7, 2, Some(seed)), (3, 5, Some(seed + 1))]
+        {
             let found = case.run(batch_rows, workers, barriers);
             let variant = format!("seed {seed}, batch {batch_rows}, {workers} workers\n{}", case.sql());
             for (number, (found, expected)) in found.0.iter().zip(&expected.0).enumerate() {
@@ -43,7 +45,9 @@ impl Case {
     fn random(seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let second = 1_000_000;
-        let keys = [vec![], vec!["k BIGINT"], vec!["k STRING"], vec!["k STRING", "j BIGINT"]][random.random_range(0..4)].clone();
+        let keys = [vec![], vec!["k BIGINT"], vec!["k STRING"], vec!["k STRING", "j BIGINT"]]
+            [random.random_range(0..4)]
+        .clone();
         let slide = random.random_range(1..12) * second / [1, 2, 1000][random.random_range(0..3)];
         let size = match random.random_range(0..3) {
             0 => slide,
@@ -80,7 +84,9 @@ impl Case {
         let offset = offset.rem_euclid(slide);
         let call = match size == slide {
             true => format!("TUMBLE(TABLE t, DESCRIPTOR(ts), {}, {})", interval(size), interval(offset)),
-            false => format!("HOP(TABLE t, DESCRIPTOR(ts), {}, {}, {})", interval(slide), interval(size), interval(offset)),
+            false => {
+                format!("HOP(TABLE t, DESCRIPTOR(ts), {}, {}, {})", interval(slide), interval(size), interval(offset))
+            }
         };
         let keys = self.names().iter().map(|name| format!("{name}, ")).collect::<String>();
         let keys_after = self.names().iter().map(|name| format!(", {name}")).collect::<String>();

@@ -23,9 +23,6 @@ pub trait Expression: Send + Sync + Debug {
     fn select(&self, batch: &Batch) -> Result<Selection> {
         let values = self.evaluate(batch)?;
         let mask = values.as_boolean_opt().ok_or_else(|| Error::bug("a predicate must be a boolean"))?;
-        Ok(match batch.selection() {
-            None => Selection::from_mask(mask),
-            Some(selection) => selection.and(mask),
-        })
+        Ok(Selection::narrow(batch.selection(), mask))
     }
 }

@@ -57,6 +57,11 @@ impl Selection {
         Self(self.0.iter().copied().filter(is_true).collect::<Vec<_>>().into())
     }
 
+    /// The rows of a selection (`None` is all) for which the mask, one value per row of the whole batch, is true.
+    pub fn narrow(selection: Option<&Self>, mask: &BooleanArray) -> Self {
+        selection.map_or_else(|| Self::from_mask(mask), |selection| selection.and(mask))
+    }
+
     /// The selection as a mask over `rows` rows.
     pub fn to_mask(&self, rows: usize) -> BooleanArray {
         let mut bits = BooleanBufferBuilder::new(rows);

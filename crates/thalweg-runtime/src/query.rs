@@ -41,6 +41,11 @@ impl Control {
         self.0.stop();
     }
 
+    /// Asks the sources for a barrier: an epoch ends there, and what is to be done at barriers is done.
+    pub fn request_barrier(&self) {
+        self.0.request_barrier();
+    }
+
     /// What the query has done so far.
     pub fn metrics(&self) -> Metrics {
         self.0.counters.snapshot()

@@ -20,7 +20,8 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array, cast::AsArra
 use arrow_schema::{DataType, SchemaRef};
 use arrow_select::take::take;
 use thalweg_core::{
-    Batch, Error, Frontier, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, State, Timestamp, Window,
+    Batch, Error, Frontier, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, Selection, State, Timestamp,
+    Window,
     aggregate::Aggregate as Function,
     expression::Expression,
     state::{Reader, Writer},
@@ -134,19 +135,26 @@ impl Aggregate {
 
     fn values(&self, batch: &Batch) -> Result<Values> {
         let selected = batch.selection().map(|selection| selection.to_indices());
-        let evaluate = |expression: &Arc<dyn Expression>| -> Result<ArrayRef> {
-            let all = expression.evaluate(batch)?;
+        let packed = |all: ArrayRef| -> Result<ArrayRef> {
             Ok(match &selected {
                 None => all,
                 Some(rows) => take(&all, rows, None)?,
             })
         };
-        let keys = self.keys.iter().map(evaluate).collect::<Result<Vec<_>>>()?;
-        let mut arguments = Vec::new();
-        let mut filters = Vec::new();
+        let evaluate = |expression: &Arc<dyn Expression>, batch: &Batch| packed(expression.evaluate(batch)?);
+        let keys = self.keys.iter().map(|key| evaluate(key, batch)).collect::<Result<Vec<_>>>()?;
+        let (mut arguments, mut filters) = (Vec::new(), Vec::new());
         for call in &self.calls {
-            arguments.push(call.arguments.iter().map(evaluate).collect::<Result<Vec<_>>>()?);
-            let filter = call.filter.as_ref().map(evaluate).transpose()?;
+            // An argument that may fail sees only the rows for which the filter holds.
+            let (batch, filter) = match &call.filter {
+                None => (batch.clone(), None),
+                Some(filter) => {
+                    let mask = filter.evaluate(batch)?;
+                    let counted = Selection::narrow(batch.selection(), mask.as_boolean());
+                    (batch.clone().with_selection(counted), Some(packed(mask)?))
+                }
+            };
+            arguments.push(call.arguments.iter().map(|a| evaluate(a, &batch)).collect::<Result<Vec<_>>>()?);
             filters.push(filter.map(|mask| mask.as_boolean().clone()));
         }
         let keys = self.encoder.encode(&keys, batch.len())?;

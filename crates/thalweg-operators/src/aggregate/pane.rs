@@ -126,17 +126,18 @@ impl Pane {
         encoder: &KeyEncoder,
         saved: &RecordBatch,
     ) -> Result<()> {
-        let widths = functions.iter().map(|function| Ok(function.state()?.len())).collect::<Result<Vec<_>>>()?;
-        if saved.num_columns() != keys + widths.iter().sum::<usize>() {
+        let states = functions.iter().map(|function| function.state()).collect::<Result<Vec<_>>>()?;
+        let expected = states.iter().flatten().map(|field| field.data_type());
+        if !saved.columns().iter().skip(keys).map(|column| column.data_type()).eq(expected) {
             return Err(Error::environment("the snapshot was taken by another query: its columns differ"));
         }
         let encoded = encoder.encode(&saved.columns()[..keys], saved.num_rows())?;
         let number = |row| self.groups.number(encoded.hashes[row], encoded.key(row));
         let numbers: Vec<u32> = (0..saved.num_rows()).map(number).collect();
         let (count, mut at) = (self.groups.len(), keys);
-        for (accumulator, width) in self.live(functions)?.iter_mut().zip(widths) {
-            accumulator.merge(&saved.columns()[at..at + width], &numbers, count)?;
-            at += width;
+        for (accumulator, state) in self.live(functions)?.iter_mut().zip(&states) {
+            accumulator.merge(&saved.columns()[at..at + state.len()], &numbers, count)?;
+            at += state.len();
         }
         Ok(())
     }
