@@ -116,7 +116,12 @@ fn translate(error: DataFusionError, words: &Words, place: Option<Span>) -> Erro
             refuse::clause(words).unwrap_or_else(|| Error::bug(lower_first(first)).at(fallback))
         }
         DataFusionError::Plan(message) => plan_message(&message, words, place),
-        DataFusionError::ArrowError(error, _) => Error::query(plain(&error.to_string())).at(fallback),
+        DataFusionError::ArrowError(error, _) => {
+            // Constants are computed when the query is planned: the text that cannot be read stands in it.
+            let message = error.to_string();
+            let text = between(&message, "string '", "'").and_then(|(text, _)| words.find_text(text));
+            Error::query(plain(&message)).at(place.or(text).unwrap_or(fallback))
+        }
         DataFusionError::Execution(message) | DataFusionError::Configuration(message) => {
             plan_message(&message, words, place)
         }
@@ -138,16 +143,17 @@ fn schema(error: SchemaError, words: &Words, place: Option<Span>) -> Error {
         }
         SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
             let at = place.or_else(|| words.find_identifier(&name)).unwrap_or(words.start());
+            if windowing::WINDOW_COLUMNS.contains(&name.as_str()) {
+                let message = format!("two columns are named \"{name}\": the input has a window already");
+                let hint = "name those of the inner window anew: SELECT window_time AS t, …";
+                return Error::query(message).with_hint(hint).at(at);
+            }
             two_columns(&name).at(at)
         }
     }
 }
 
 fn two_columns(name: &str) -> Error {
-    if windowing::WINDOW_COLUMNS.contains(&name) {
-        return Error::query(format!("two columns are named \"{name}\": the input has a window already"))
-            .with_hint("name those of the inner window anew: SELECT window_time AS t, …");
-    }
     Error::query(format!("two columns are named \"{name}\"")).with_hint("name one of them anew with AS")
 }
 
@@ -246,6 +252,22 @@ fn plan_message(message: &str, words: &Words, place: Option<Span>) -> Error {
         return Error::query(format!("cannot compute {}", flink_words(pair)))
             .with_hint("cast one side: CAST(x AS DOUBLE)")
             .at(at);
+    }
+    if let Some((pair, _)) = between(message, "temporal operation ", ": ") {
+        return Error::query(format!(
+            "cannot compute {}",
+            flink_words(pair).replace("Interval(MonthDayNano)", "INTERVAL")
+        ))
+        .with_hint("compute a number, and turn it into time: to_timestamp_seconds(…)")
+        .at(at);
+    }
+    if let Some((_, found)) = message.split_once("non-boolean predicate ")
+        && let Some((_, found)) = found.rsplit_once(" returning ")
+    {
+        let clause = words.find_keywords("WHERE").or_else(|| words.find_keywords("HAVING"));
+        return Error::query(format!("the condition is {}, expected BOOLEAN", flink_words(found)))
+            .with_hint("compare it with something: x > 0")
+            .at(clause.unwrap_or(at));
     }
     Error::query(plain(message)).at(at)
 }

@@ -127,6 +127,11 @@ impl RelationPlanner for WindowFunctions {
                 };
                 Call { name: function.name, arguments: list.args, alias }
             }
+            TableFactor::TableFunction { expr, .. } => {
+                let error = Error::query(format!("TABLE(…) holds {expr}, expected a table function"));
+                let hint = format!("write FROM {expr}, or FROM TABLE(TUMBLE(TABLE {expr}, …))");
+                return Err(ours(error.with_hint(hint).at(script::span(expr.span()))));
+            }
             TableFactor::Table { name, alias, args: Some(args), .. } => Call { name, arguments: args.args, alias },
             TableFactor::Function { name, args, alias, .. } => Call { name, arguments: args, alias },
             other => {

@@ -36,7 +36,7 @@ use stream::{Slot, Stream};
 /// A plan that gives the logical plan's columns to the sink.
 pub(crate) fn lower(logical: &LogicalPlan, sink: Sink, settings: &Settings, words: &Words) -> Result<Plan> {
     let mut lowering = Lowering { plan: Plan::new(settings.clone()), words, tables: names::tables(logical) };
-    let stream = lowering.node(logical)?;
+    let stream = lowering.root(logical)?;
     let stream = lowering.exactly(stream)?;
     let schema = lowering.schema(&stream).clone();
     lowering.plan.add(Node::Sink(sink), vec![stream.node], schema);
@@ -50,6 +50,18 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
+    /// The query's last node: above it, nobody asks for windows and time, so that only what is selected is computed.
+    fn root(&mut self, logical: &LogicalPlan) -> Result<Stream> {
+        match logical {
+            LogicalPlan::Projection(projection) if !is_one_row(&projection.input) => {
+                let stream = self.node(&projection.input)?;
+                let stream = self.settle(stream)?;
+                self.project(stream, &projection.expr, &projection.schema, Hidden::Drop)
+            }
+            other => self.node(other),
+        }
+    }
+
     fn node(&mut self, logical: &LogicalPlan) -> Result<Stream> {
         match logical {
             LogicalPlan::TableScan(scan) => {
@@ -66,14 +78,12 @@ impl Lowering<'_> {
                 Ok(stream.renamed(&alias.schema))
             }
             LogicalPlan::Projection(projection) => {
-                if let LogicalPlan::EmptyRelation(empty) = &*projection.input
-                    && empty.produce_one_row
-                {
+                if is_one_row(&projection.input) {
                     let row = projection.expr.iter().map(|e| e.clone().unalias_nested().data).collect();
                     return Ok(self.values(vec![row], &projection.schema));
                 }
                 let stream = self.node(&projection.input)?;
-                self.project(stream, &projection.expr, &projection.schema)
+                self.project(stream, &projection.expr, &projection.schema, Hidden::Keep)
             }
             LogicalPlan::Filter(filter) => {
                 let stream = self.node(&filter.input)?;
@@ -135,7 +145,13 @@ impl Lowering<'_> {
         Stream::whole(node, logical)
     }
 
-    fn project(&mut self, mut stream: Stream, expressions: &[Expr], logical: &DFSchemaRef) -> Result<Stream> {
+    fn project(
+        &mut self,
+        mut stream: Stream,
+        expressions: &[Expr],
+        logical: &DFSchemaRef,
+        hidden: Hidden,
+    ) -> Result<Stream> {
         let bare: Vec<_> = expressions.iter().map(|e| e.clone().unalias_nested().data).collect();
         let slots = bare.iter().map(|e| stream.slot_of(e)).collect::<Option<Vec<_>>>();
         if let Some(slots) = slots {
@@ -156,7 +172,9 @@ impl Lowering<'_> {
                 }
             });
         }
-        self.keep_hidden(&mut stream, &mut map);
+        if hidden == Hidden::Keep {
+            self.keep_hidden(&mut stream, &mut map);
+        }
         let node = self.add_map(stream.node, map);
         Ok(Stream { node, columns: Arc::clone(logical), slots, pending: stream.pending })
     }
@@ -228,7 +246,7 @@ impl Lowering<'_> {
         let cast = columns.map(|(column, field)| column.cast_to(field.data_type(), &*stream.columns));
         let cast = cast.collect::<datafusion_common::Result<Vec<_>>>();
         let cast = cast.map_err(|error| diagnose::planning(error, self.words))?;
-        let stream = self.project(stream, &cast, target)?;
+        let stream = self.project(stream, &cast, target, Hidden::Keep)?;
         self.exactly(stream)
     }
 
@@ -331,6 +349,18 @@ impl Lowering<'_> {
         let columns: &DFSchema = &self.schema(stream).columns;
         stream.rebase(expression, columns).map_err(|error| diagnose::planning(error, self.words))
     }
+}
+
+/// What becomes of columns that are not selected, but tell of windows and time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hidden {
+    Keep,
+    Drop,
+}
+
+/// One row of which nothing is asked, as below `SELECT 1`.
+fn is_one_row(logical: &LogicalPlan) -> bool {
+    matches!(logical, LogicalPlan::EmptyRelation(empty) if empty.produce_one_row)
 }
 
 /// The columns of a map that is being put together.

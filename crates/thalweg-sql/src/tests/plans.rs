@@ -56,6 +56,19 @@ Sink result
    └─ Map delay
       └─ Source f (file, 2 partitions), watermark ts - 5 s
 
+SELECT count(*) FROM (SELECT 1 FROM f)
+Sink result
+└─ Aggregate compute count(*)
+   └─ Map origin
+      └─ Source f (file, 2 partitions), watermark ts - 5 s
+
+SELECT max(origin), sum(fare) / count(*) AS mean FROM f
+Sink result
+└─ Map max(origin), sum(fare) / count(*) AS mean
+   └─ Aggregate compute max(origin), sum(fare), count(*)
+      └─ Map origin, fare
+         └─ Source f (file, 2 partitions), watermark ts - 5 s
+
 SELECT origin, count(*) AS n FROM f GROUP BY origin ORDER BY n DESC, origin LIMIT 3 OFFSET 1
 Sink result
 └─ Map origin, count(*) AS n

@@ -352,6 +352,21 @@ SELECT origin, origin FROM f
 
 SELECT * FROM s LIMIT 'a'
   [LIMIT] LIMIT must be a whole number written in the query
+
+SELECT ts + delay * INTERVAL '1' MINUTE FROM s
+  [SELECT] cannot compute INT * INTERVAL
+    compute a number, and turn it into time: to_timestamp_seconds(…)
+
+SELECT origin FROM s WHERE delay
+  [WHERE] the condition is INT, expected BOOLEAN
+    compare it with something: x > 0
+
+SELECT CAST('x' AS INT)
+  ['x'] cannot cast string 'x' to value of INT type
+
+SELECT * FROM TABLE(s)
+  [s] TABLE(…) holds s, expected a table function
+    write FROM s, or FROM TABLE(TUMBLE(TABLE s, …))
 "#,
     );
 }

@@ -53,6 +53,40 @@ Sink result
 }
 
 #[test]
+fn only_what_is_selected_leaves_a_window() {
+    check(
+        r#"
+SELECT window_start, count(*) * 2 AS n FROM TUMBLE(s, ts, INTERVAL '1' HOUR) GROUP BY window_start, window_end
+Sink result
+└─ Map window_start, count(*) * 2 AS n
+   └─ Aggregate tumble 1 h on ts compute count(*)
+      └─ Map ts
+         └─ Source s (stream, 2 partitions), watermark ts - 5 s
+
+SELECT w.a, w.f, count(*) FROM TUMBLE(s, ts, INTERVAL '1' HOUR) AS w(a, b, c, d, e, f, g, h) GROUP BY w.a, w.f
+Sink result
+└─ Map a, window_start AS f, count(*)
+   └─ Aggregate tumble 1 h on ts by origin compute count(*)
+      └─ Map origin, ts
+         └─ Source s (stream, 2 partitions), watermark ts - 5 s
+
+SELECT origin AS window_start, window_start AS x, count(*) FROM TUMBLE(s, ts, INTERVAL '1' HOUR) GROUP BY window_start, origin
+Sink result
+└─ Map origin AS window_start, window_start AS x, count(*)
+   └─ Aggregate tumble 1 h on ts by origin compute count(*)
+      └─ Map origin, ts
+         └─ Source s (stream, 2 partitions), watermark ts - 5 s
+
+SELECT window_start, delay + 1 AS d FROM TUMBLE(s, ts, INTERVAL '1' HOUR)
+Sink result
+└─ Map window_start, delay + 1 AS d
+   └─ Window tumble 1 h on ts
+      └─ Source s (stream, 2 partitions), watermark ts - 5 s
+"#,
+    );
+}
+
+#[test]
 fn what_is_computed_below_a_group_stays_below_the_aggregate() {
     check(
         r#"

@@ -1,9 +1,12 @@
 //! Tokens → a statement. Queries and expressions are sqlparser's; the statements around them are read here.
 
+mod reader;
+mod table;
+
 use sqlparser::{
-    ast::{DataType as SqlType, Expr, Ident, Query},
-    parser::{Parser, ParserError},
-    tokenizer::{Token, TokenWithSpan},
+    ast::{DataType as SqlType, Expr, Query},
+    parser::Parser,
+    tokenizer::Token,
 };
 use thalweg_core::{Error, Result, connector::Options, error::Span};
 
@@ -13,8 +16,8 @@ use crate::{
     refuse,
     script::{self, Words, is_word},
     session::ExplainFormat,
-    types,
 };
+use reader::Reader;
 
 /// What a statement asks for.
 #[derive(Clone, Debug)]
@@ -132,11 +135,6 @@ pub(crate) fn statement(words: &Words) -> Result<Kind> {
     }
 }
 
-struct Reader<'a> {
-    parser: Parser<'a>,
-    words: &'a Words,
-}
-
 impl Reader<'_> {
     fn statement(&mut self) -> Result<Kind> {
         if self.accept("CREATE") {
@@ -204,151 +202,6 @@ impl Reader<'_> {
             (false, true) => Ok(Exists::Keep),
             (false, false) => Ok(Exists::Refuse),
         }
-    }
-
-    fn create_table(&mut self, replaces: bool, is_temporary: bool) -> Result<Kind> {
-        let exists = self.exists(replaces)?;
-        let mut table = CreateTable {
-            name: self.table_name()?,
-            exists,
-            is_temporary,
-            columns: Vec::new(),
-            watermark: None,
-            primary_key: Vec::new(),
-            comment: None,
-            options: Options::default(),
-        };
-        if self.parser.consume_token(&Token::LParen) {
-            loop {
-                self.table_element(&mut table)?;
-                if !self.parser.consume_token(&Token::Comma) {
-                    break;
-                }
-            }
-            self.expect(Token::RParen)?;
-        }
-        if self.accept("COMMENT") {
-            table.comment = Some(self.text()?.0);
-        }
-        if self.accept("WITH") {
-            table.options = self.options()?;
-            return Ok(Kind::CreateTable(Box::new(table)));
-        }
-        if let Some(refusal) = refuse::table_clause(&self.peek(), self.here()) {
-            return Err(refusal);
-        }
-        if self.is_end() {
-            let message = format!("table {:?} has no WITH ('connector' = …)", table.name.text);
-            let hint = "say where its rows are: WITH ('connector' = 'file', 'path' = …, 'format' = 'csv')";
-            return Err(Error::query(message).with_hint(hint).at(table.name.at));
-        }
-        self.expected("WITH ('connector' = …)")
-    }
-
-    fn table_element(&mut self, table: &mut CreateTable) -> Result<()> {
-        let next = self.parser.peek_nth_token(1);
-        if is_word(&self.peek(), "WATERMARK") && is_word(&next, "FOR") {
-            let at = self.here();
-            self.accept_all(&["WATERMARK", "FOR"]);
-            if table.watermark.is_some() {
-                return Err(Error::query("a table has at most one WATERMARK").at(at));
-            }
-            let column = self.name()?;
-            self.expect_word("AS")?;
-            table.watermark = Some(WatermarkDeclaration { column, expression: self.written()? });
-            return Ok(());
-        }
-        if is_word(&self.peek(), "CONSTRAINT") {
-            self.accept("CONSTRAINT");
-            self.name()?;
-        }
-        if is_word(&self.peek(), "PRIMARY") && is_word(&self.parser.peek_nth_token(1), "KEY") {
-            self.accept_all(&["PRIMARY", "KEY"]);
-            self.expect(Token::LParen)?;
-            table.primary_key = self.names()?;
-            return self.not_enforced();
-        }
-        if let Some(refusal) = refuse::table_element(&self.peek(), &self.parser.peek_nth_token(1), self.here()) {
-            return Err(refusal);
-        }
-        let column = self.column(table)?;
-        table.columns.push(column);
-        Ok(())
-    }
-
-    fn column(&mut self, table: &mut CreateTable) -> Result<ColumnDeclaration> {
-        let name = self.name()?;
-        if self.accept("AS") {
-            let kind = ColumnKind::Computed(Box::new(self.written()?));
-            let comment = if self.accept("COMMENT") { Some(self.text()?.0) } else { None };
-            return Ok(ColumnDeclaration { name, kind, comment });
-        }
-        let at = self.here();
-        let sql_type = self.sql_type()?;
-        let (mut is_nullable, mut comment) = (true, None);
-        loop {
-            let next = self.peek();
-            if self.accept_all(&["NOT", "NULL"]) {
-                is_nullable = false;
-            } else if self.accept("NULL") {
-                is_nullable = true;
-            } else if self.accept_all(&["PRIMARY", "KEY"]) {
-                self.not_enforced()?;
-                table.primary_key = vec![name.clone()];
-                is_nullable = false;
-            } else if self.accept("COMMENT") {
-                comment = Some(self.text()?.0);
-            } else if let Some(refusal) = refuse::column_clause(&next, script::span(next.span)) {
-                return Err(refusal);
-            } else {
-                break;
-            }
-        }
-        Ok(ColumnDeclaration { name, kind: ColumnKind::Physical { sql_type, is_nullable, at }, comment })
-    }
-
-    /// A primary key is a promise about the rows that nobody here relies on yet; one that we should hold is refused.
-    fn not_enforced(&mut self) -> Result<()> {
-        let at = self.here();
-        if self.accept_all(&["NOT", "ENFORCED"]) {
-            return Ok(());
-        }
-        Err(Error::query("a primary key cannot be enforced on a stream")
-            .with_hint("write PRIMARY KEY … NOT ENFORCED, or leave it out")
-            .at(at))
-    }
-
-    fn sql_type(&mut self) -> Result<SqlType> {
-        let next = self.peek();
-        for nested in ["ROW", "MAP", "MULTISET", "ARRAY", "STRUCT", "RAW", "VARIANT"] {
-            if is_word(&next, nested) {
-                return Err(types::nested(nested).at(self.here()));
-            }
-        }
-        if !matches!(next.token, Token::Word(_)) {
-            return self.expected("a type");
-        }
-        let read = self.parser.parse_data_type();
-        self.checked(read)
-    }
-
-    fn options(&mut self) -> Result<Options> {
-        self.expect(Token::LParen)?;
-        let mut entries: Vec<(String, String)> = Vec::new();
-        while self.peek().token != Token::RParen {
-            let (key, at) = self.text()?;
-            self.expect(Token::Eq)?;
-            let (value, _) = self.text()?;
-            if entries.iter().any(|(known, _)| *known == key) {
-                return Err(Error::query(format!("option '{key}' is given twice")).at(at));
-            }
-            entries.push((key, value));
-            if !self.parser.consume_token(&Token::Comma) {
-                break;
-            }
-        }
-        self.expect(Token::RParen)?;
-        Ok(Options::new(entries))
     }
 
     fn create_view(&mut self, replaces: bool, is_temporary: bool) -> Result<Kind> {
@@ -476,100 +329,5 @@ impl Reader<'_> {
         }
         let read = self.parser.parse_query();
         self.checked(read)
-    }
-
-    fn written(&mut self) -> Result<Written> {
-        let (from, at) = (self.parser.index(), self.here());
-        let read = self.parser.parse_expr();
-        let expression = self.checked(read)?;
-        Ok(Written { expression, text: self.words.text_of(from, self.parser.index()).to_string(), at })
-    }
-
-    /// A table's name: there is one catalog and one database, so names have one part.
-    fn table_name(&mut self) -> Result<Name> {
-        let name = self.name()?;
-        if self.peek().token == Token::Period {
-            return Err(Error::query("names of tables have one part: there are no catalogs and databases")
-                .with_hint("leave out what stands before the last dot")
-                .at(name.at));
-        }
-        Ok(name)
-    }
-
-    /// Names up to the closing parenthesis.
-    fn names(&mut self) -> Result<Vec<Name>> {
-        let mut names = vec![self.name()?];
-        while self.parser.consume_token(&Token::Comma) {
-            names.push(self.name()?);
-        }
-        self.expect(Token::RParen)?;
-        Ok(names)
-    }
-
-    fn name(&mut self) -> Result<Name> {
-        let next = self.peek();
-        if !matches!(next.token, Token::Word(_)) {
-            return self.expected("a name");
-        }
-        let read = self.parser.parse_identifier();
-        let Ident { value, .. } = self.checked(read)?;
-        Ok(Name { text: value, at: script::span(next.span) })
-    }
-
-    fn text(&mut self) -> Result<(String, Span)> {
-        let next = self.peek();
-        match next.token {
-            Token::SingleQuotedString(text) => {
-                self.parser.next_token();
-                Ok((text, script::span(next.span)))
-            }
-            _ => self.expected("a text in single quotes"),
-        }
-    }
-
-    fn accept(&mut self, word: &str) -> bool {
-        let is_next = is_word(&self.peek(), word);
-        if is_next {
-            self.parser.next_token();
-        }
-        is_next
-    }
-
-    fn accept_all(&mut self, words: &[&str]) -> bool {
-        let are_next = words.iter().enumerate().all(|(i, word)| is_word(&self.parser.peek_nth_token(i), word));
-        if are_next {
-            words.iter().for_each(|_| drop(self.parser.next_token()));
-        }
-        are_next
-    }
-
-    fn expect_word(&mut self, word: &str) -> Result<()> {
-        if self.accept(word) { Ok(()) } else { self.expected(word) }
-    }
-
-    fn expect(&mut self, token: Token) -> Result<()> {
-        if self.parser.consume_token(&token) { Ok(()) } else { self.expected(&token.to_string()) }
-    }
-
-    fn expected<T>(&self, what: &str) -> Result<T> {
-        let found = diagnose::quoted(&self.peek().token);
-        Err(Error::query(format!("expected {what}, found {found}")).at(self.here()))
-    }
-
-    fn peek(&self) -> TokenWithSpan {
-        self.parser.peek_token()
-    }
-
-    fn here(&self) -> Span {
-        let next = self.peek();
-        if next.token == Token::EOF { self.words.end() } else { script::span(next.span) }
-    }
-
-    fn is_end(&self) -> bool {
-        self.peek().token == Token::EOF
-    }
-
-    fn checked<T>(&self, read: Result<T, ParserError>) -> Result<T> {
-        read.map_err(|error| refuse::clause(self.words).unwrap_or_else(|| diagnose::syntax(&error, self.words)))
     }
 }
