@@ -155,15 +155,17 @@ impl Operator for Window {
     }
 
     fn resume(&mut self, out: &mut Output) -> Result<Progress> {
-        while self.is_anchored() {
-            let Some(batch) = self.waiting.pop_front() else { break };
+        while self.is_anchored()
+            && let Some(batch) = self.waiting.pop_front()
+        {
             let (rows, done) = self.assign(&batch, out.room(), out)?;
             out.emit(Batch::new(rows))?;
-            self.done = if done == batch.len() { 0 } else { done };
-            if self.done > 0 {
+            if done < batch.len() {
+                self.done = done;
                 self.waiting.push_front(batch);
                 return Ok(Progress::More);
             }
+            self.done = 0;
         }
         self.reached = self.coming;
         out.hold(self.reached.minus(self.spec.allowed));
