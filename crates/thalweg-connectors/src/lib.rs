@@ -33,6 +33,8 @@ use std::sync::Arc;
 use thalweg_core::connector::Connector;
 
 pub use row_writer::{RowWriter, csv, json_lines};
+pub use stdin::reserve_stdin;
+pub use text::write::Cells;
 
 /// Every connector there is.
 ///

@@ -7,6 +7,7 @@
 use std::{
     io::{self, Read as _},
     sync::{
+        OnceLock,
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
     },
@@ -33,6 +34,14 @@ const BLOCK: usize = 64 << 10;
 /// Whether somebody reads standard input; two readers would tear lines apart.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// What standard input holds that no table may read.
+static RESERVED: OnceLock<&str> = OnceLock::new();
+
+/// Keeps standard input from tables, since it holds something else, such as `the script`.
+pub fn reserve_stdin(what: &'static str) {
+    RESERVED.get_or_init(|| what);
+}
+
 /// `'connector' = 'stdin'`.
 pub(crate) struct Stdin;
 
@@ -46,6 +55,10 @@ impl Connector for Stdin {
         format.check(&table.options, &["bounded"])?;
         format.decoder(table, INPUT)?;
         let is_bounded = table.options.parse("bounded", "'true' or 'false'")?.unwrap_or(false);
+        if let Some(what) = RESERVED.get() {
+            return Err(Error::query(format!("table {:?}: standard input holds {what}", table.name))
+                .with_hint(format!("read {what} or the table from a file")));
+        }
         Ok(Box::new(Input { table: table.clone(), format, is_bounded, partitions: ["stdin".to_string()] }))
     }
 }

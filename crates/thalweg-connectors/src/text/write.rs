@@ -13,8 +13,8 @@ use super::{
     zone::Zone,
 };
 
-/// One column, ready to be written value by value.
-pub(crate) struct Cells {
+/// One column, ready to be written as text value by value, in the same words in every format.
+pub struct Cells {
     column: ArrayRef,
     kind: Kind,
 }
@@ -36,7 +36,7 @@ enum Kind {
 
 impl Cells {
     /// Prepares a column. Types that have no text of their own here are written as Arrow displays them.
-    pub(crate) fn new(column: &ArrayRef) -> Result<Self> {
+    pub fn new(column: &ArrayRef) -> Result<Self> {
         use DataType::*;
         let widened = match column.data_type() {
             Utf8View | LargeUtf8 | Dictionary(..) => Some(Utf8),
@@ -75,12 +75,12 @@ impl Cells {
     }
 
     /// Whether there is no value.
-    pub(crate) fn is_null(&self, row: usize) -> bool {
+    pub fn is_null(&self, row: usize) -> bool {
         self.column.is_null(row) || *self.column.data_type() == DataType::Null
     }
 
     /// Writes a value that is not null as bare text.
-    pub(crate) fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
+    pub fn write(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
         match &self.kind {
             Kind::Boolean(values) => out.extend_from_slice(if values.value(row) { b"true" } else { b"false" }),
             Kind::Number(write) => write(&self.column, row, out),
