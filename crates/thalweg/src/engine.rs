@@ -4,14 +4,11 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use thalweg_core::{Result, connector::Connector};
-use thalweg_plan::{Plan, node::Sink, render};
+use thalweg_plan::{Node, Plan, node::Sink, render};
 use thalweg_runtime::OnBarrier;
 use thalweg_sql::{ExplainFormat, Outcome, Session, Statement};
 
-use crate::{
-    backends::local,
-    query::{Kind, Query},
-};
+use crate::{backends::local, query::Query};
 
 /// Holds tables, views and settings, and runs SQL.
 ///
@@ -98,13 +95,13 @@ impl Engine {
     /// Errors: what compiling it or opening a table gives.
     pub fn run(&self, plan: &Plan) -> Result<Query> {
         let sink = plan.node(plan.sink()?);
-        let kind = match &sink.node {
-            thalweg_plan::Node::Sink(Sink::Table(_)) => Kind::Insert,
-            _ => Kind::Select,
+        let target = match &sink.node {
+            Node::Sink(Sink::Table(table)) => Some(table.clone()),
+            _ => None,
         };
         let mut topology = local::compile(plan, &self.connectors)?;
         topology.on_barrier = self.on_barrier;
-        Ok(Query::running(kind, local::columns(&sink.schema), thalweg_runtime::start(topology)?))
+        Ok(Query::running(target, local::columns(&sink.schema), thalweg_runtime::start(topology)?))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use thalweg_core::Result;
+use thalweg_core::{Result, connector::TableDefinition};
 use thalweg_runtime::{Metrics, RunningQuery, query::Control};
 
 /// What a statement is, for who shows its result.
@@ -24,6 +24,7 @@ pub enum Kind {
 pub struct Query {
     kind: Kind,
     schema: SchemaRef,
+    target: Option<TableDefinition>,
     state: State,
 }
 
@@ -34,15 +35,16 @@ enum State {
 
 impl Query {
     pub(crate) fn done() -> Self {
-        Self { kind: Kind::Done, schema: Arc::new(Schema::empty()), state: State::Rows(None) }
+        Self { kind: Kind::Done, schema: Arc::new(Schema::empty()), target: None, state: State::Rows(None) }
     }
 
     pub(crate) fn rows(rows: RecordBatch) -> Self {
-        Self { kind: Kind::Rows, schema: rows.schema(), state: State::Rows(Some(rows)) }
+        Self { kind: Kind::Rows, schema: rows.schema(), target: None, state: State::Rows(Some(rows)) }
     }
 
-    pub(crate) fn running(kind: Kind, schema: SchemaRef, query: RunningQuery) -> Self {
-        Self { kind, schema, state: State::Running(Box::new(query)) }
+    pub(crate) fn running(target: Option<TableDefinition>, schema: SchemaRef, query: RunningQuery) -> Self {
+        let kind = if target.is_some() { Kind::Insert } else { Kind::Select };
+        Self { kind, schema, target, state: State::Running(Box::new(query)) }
     }
 
     /// What the statement is.
@@ -53,6 +55,11 @@ impl Query {
     /// Names and types of the rows' columns.
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
+    }
+
+    /// The table that an INSERT writes into.
+    pub fn target(&self) -> Option<&TableDefinition> {
+        self.target.as_ref()
     }
 
     /// Asks the sources to end. What has come out so far is complete; windows that are still open are not emitted.
