@@ -1,1 +1,7 @@
-fn main(){}
+//! The command `thalweg`: runs SQL over live streams.
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

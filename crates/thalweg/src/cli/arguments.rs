@@ -1,0 +1,127 @@
+//! What may be asked of the command.
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
+use clap_complete::Shell;
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg run departures.sql                        run a script, rows as a table on a terminal
+  thalweg run departures.sql --output csv > rows.csv
+  thalweg run -c \"SELECT * FROM (VALUES (1, 'a'), (2, 'b')) AS t (n, word)\"
+  thalweg run tables.sql -c 'SELECT * FROM departures LIMIT 5'
+  generate | thalweg run -c \"
+      CREATE TABLE lines (word STRING) WITH ('connector' = 'stdin', 'format' = 'json');
+      SELECT upper(word) AS word FROM lines\"
+  thalweg explain departures.sql --dot | dot -Tsvg > plan.svg
+  thalweg completions bash > ~/.local/share/bash-completion/completions/thalweg";
+
+const CODES: &str = "\
+Exit codes:
+    0  all was done; also if the reader of the rows has left, as head does
+    1  a query failed while it ran: a bad row, a full disk, too little memory
+    2  the query or the arguments are wrong
+   70  a mistake in Thalweg itself
+  130  stopped by Ctrl-C
+
+Environment:
+  THALWEG_LOG  what is logged on standard error: error, warn (default), info, debug, trace, or thalweg_runtime=debug
+  NO_COLOR     if set, no colours";
+
+/// Runs SQL over live streams, with exact results in event time.
+#[derive(Debug, Parser)]
+#[command(
+    name = "thalweg",
+    version,
+    after_help = EXAMPLES,
+    after_long_help = format!("{EXAMPLES}\n\n{CODES}"),
+    max_term_width = 110
+)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub task: Task,
+}
+
+/// What the command can do.
+#[derive(Debug, Subcommand)]
+pub enum Task {
+    /// Runs SQL: each SELECT prints its rows, each INSERT fills its table.
+    #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{CODES}"))]
+    Run(Run),
+    /// Shows how queries would be run, without running them.
+    Explain(Explain),
+    /// Prints the script that lets a shell complete this command.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+}
+
+/// What to run, and how to show it.
+#[derive(Args, Debug)]
+pub struct Run {
+    /// Where SQL comes from.
+    #[command(flatten)]
+    pub input: Input,
+    /// How rows are written on standard output; by default a table on a terminal, else JSON lines.
+    #[arg(long, short, value_enum)]
+    pub output: Option<Format>,
+    /// No status line and no summary on standard error.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// What to explain, and how.
+#[derive(Args, Debug)]
+pub struct Explain {
+    /// Where SQL comes from.
+    #[command(flatten)]
+    pub input: Input,
+    /// Plans as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Plans as graphs in Graphviz's language.
+    #[arg(long, conflicts_with = "json")]
+    pub dot: bool,
+}
+
+/// Where SQL comes from: the file first, then the commands, each in its turn.
+#[derive(Args, Debug)]
+pub struct Input {
+    /// A file of SQL. - is standard input, which is also read if nothing is given and it is not a terminal.
+    #[arg(value_name = "FILE|-")]
+    pub file: Option<String>,
+    /// SQL to run, after that of the file.
+    #[arg(long = "command", short, value_name = "SQL")]
+    pub commands: Vec<String>,
+}
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A table for people.
+    Table,
+    /// JSON lines: an object a row, ISO 8601 timestamps, null as null.
+    Json,
+    /// Comma-separated values after a line of column names; null is an empty field.
+    Csv,
+}
+
+/// Ends the process: there is no SQL to run.
+pub fn nothing_given(task: &str) -> ! {
+    let mut command = Arguments::command();
+    command.build();
+    let task = command.find_subcommand_mut(task).expect("it was asked for, so it is there");
+    task.error(ErrorKind::MissingRequiredArgument, "no SQL given: name a FILE, or - for standard input, or use -c SQL")
+        .exit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,39 @@
+//! `thalweg explain`: the plans of queries, which are not run.
+
+use std::io;
+
+use thalweg::{Engine, Plan};
+use thalweg_core::{Error, Progress};
+use thalweg_plan::render;
+
+use super::{Ending, Failure, arguments::Explain, output, screen::Screen, script};
+
+/// Prints the plan of each query that was given; other statements take effect.
+pub fn explain(arguments: &Explain, screen: &Screen) -> Result<Ending, Failure> {
+    let scripts = script::read(&arguments.input, "explain")?;
+    let mut engine = Engine::new();
+    let mut plans = 0;
+    for (number, statement) in script::statements(&engine, &scripts, screen)? {
+        let plan = engine.plan(&statement);
+        let plan = plan.map_err(|error| scripts[number].failure(&error, Some(statement.span())))?;
+        let Some(plan) = plan else { continue };
+        let lead = if plans > 0 && !arguments.json { "\n" } else { "" };
+        let text = format!("{lead}{}\n", shown(&plan, arguments).trim_end());
+        if output::write(&mut io::stdout(), text.as_bytes())? == Progress::Finished {
+            return Ok(Ending::Unread);
+        }
+        plans += 1;
+    }
+    if plans == 0 {
+        return Err(Error::query("nothing to explain").with_hint("only SELECT and INSERT have a plan").into());
+    }
+    Ok(Ending::Done)
+}
+
+fn shown(plan: &Plan, arguments: &Explain) -> String {
+    match arguments {
+        Explain { json: true, .. } => format!("{:#}", render::json(plan)),
+        Explain { dot: true, .. } => render::dot(plan),
+        _ => render::text(plan),
+    }
+}

@@ -1,0 +1,83 @@
+//! Rows on standard output, as a table, JSON lines or CSV.
+
+pub mod table;
+
+use std::io::{self, ErrorKind, IsTerminal, Stdout, Write};
+
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use thalweg_connectors::RowWriter;
+use thalweg_core::{Batch, Error, Progress, Result};
+
+use super::{Ending, arguments::Format, screen::wants_colour};
+use table::TableWriter;
+
+/// Writes the rows of one statement on standard output.
+pub enum Output {
+    /// For people.
+    Table(TableWriter<Stdout>),
+    /// For programs.
+    Rows(RowWriter<Stdout>),
+}
+
+impl Output {
+    /// An output in a format; without one, that which suits whoever reads.
+    pub fn new(format: Option<Format>) -> Self {
+        let is_terminal = io::stdout().is_terminal();
+        let default = if is_terminal { Format::Table } else { Format::Json };
+        match format.unwrap_or(default) {
+            Format::Table => Self::Table(TableWriter::new(io::stdout(), is_terminal && wants_colour())),
+            Format::Json => Self::Rows(thalweg_connectors::json_lines(io::stdout())),
+            Format::Csv => Self::Rows(thalweg_connectors::csv(io::stdout(), true)),
+        }
+    }
+
+    /// Writes what stands before the first row, where that does not depend on the rows; a table that is not the first stands
+    /// apart from the one before.
+    pub fn begin(&mut self, schema: &Schema, is_first: bool) -> Result<Progress> {
+        match self {
+            Self::Table(table) => table.begin(schema, is_first),
+            Self::Rows(rows) => rows.begin(schema),
+        }
+    }
+
+    /// Writes rows. [`Progress::Finished`]: nobody reads any more.
+    pub fn write(&mut self, rows: RecordBatch) -> Result<Progress> {
+        match self {
+            Self::Table(table) => table.write(&rows),
+            Self::Rows(writer) => writer.write(&Batch::new(rows)),
+        }
+    }
+
+    /// There are no more rows.
+    pub fn finish(&mut self) -> Result<Progress> {
+        match self {
+            Self::Table(table) => table.finish(),
+            Self::Rows(rows) => rows.flush(),
+        }
+    }
+}
+
+/// Writes text. [`Progress::Finished`]: nobody reads any more.
+pub fn write(writer: &mut impl Write, text: &[u8]) -> Result<Progress> {
+    match writer.write_all(text).and_then(|()| writer.flush()) {
+        Ok(()) => Ok(Progress::Done),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Progress::Finished),
+        Err(error) => Err(Error::environment(format!("cannot write the output: {error}"))),
+    }
+}
+
+/// How a task ends after its last writing.
+pub fn ending(progress: Progress) -> Ending {
+    if progress == Progress::Finished { Ending::Unread } else { Ending::Done }
+}
+
+/// Whether the reader of standard output has left. So a query ends that has nothing to write at the moment, too.
+pub fn is_unread() -> bool {
+    let stdout = io::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    // What cannot be asked is taken as being read: writing will tell.
+    let is_asked = poll(&mut polled, Some(&Timespec::default())).is_ok();
+    is_asked && polled[0].revents().contains(PollFlags::ERR)
+}

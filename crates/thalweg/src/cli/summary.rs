@@ -1,0 +1,90 @@
+//! How a query did, in a line or two.
+
+use thalweg::Metrics;
+
+use super::words;
+
+/// What went in and came out, how fast, and how long rows took; for a query that fills a table, with its name.
+pub fn summary(metrics: &Metrics, table: Option<&str>) -> String {
+    let Metrics { rows_in, rows_out, late_rows, bad_rows, elapsed, latency, .. } = metrics;
+    let table = table.map(|name| format!("{name}: ")).unwrap_or_default();
+    let mut text = format!(
+        "{table}{} in, {} out, {} late, {} bad in {}",
+        words::rows(*rows_in),
+        words::rows(*rows_out),
+        words::count(*late_rows),
+        words::count(*bad_rows),
+        words::duration(*elapsed),
+    );
+    if *rows_in > 0 && !elapsed.is_zero() {
+        text += &format!(" ({} rows/s)", words::count(rounded(*rows_in as f64 / elapsed.as_secs_f64())));
+    }
+    if *rows_out > 0 {
+        let [p50, p99, max] = [latency.p50, latency.p99, latency.max].map(words::duration);
+        text += &format!("\nlatency from arrival to emission: p50 {p50}, p99 {p99}, max {max}");
+    }
+    text
+}
+
+/// What was still open when a query was stopped.
+pub fn left_open(metrics: &Metrics) -> String {
+    let held = metrics.nodes.iter().filter(|node| !node.held.is_empty());
+    let held: Vec<_> = held.map(|node| format!("{} held {}", node.label, node.held)).collect();
+    match held.is_empty() {
+        true => "stopped: nothing was left open".to_string(),
+        false => format!("stopped: {}, not in the result", held.join("; ")),
+    }
+}
+
+/// To three digits; more would not be the same twice.
+fn rounded(rate: f64) -> u64 {
+    let unit = 10f64.powf((rate.log10().floor() - 2.0).max(0.0));
+    ((rate / unit).round() * unit) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use thalweg_runtime::metrics::{Latency, NodeMetrics};
+
+    use super::*;
+
+    #[test]
+    fn a_summary_says_what_went_in_and_came_out_and_how_long_it_took() {
+        let millis = Duration::from_millis;
+        let metrics = Metrics {
+            rows_in: 336_776,
+            rows_out: 17_520,
+            late_rows: 12,
+            elapsed: millis(1_240),
+            latency: Latency { p50: Duration::from_micros(850), p99: millis(8), max: millis(12) },
+            ..Metrics::default()
+        };
+        assert_eq!(
+            summary(&metrics, Some("hourly")),
+            "hourly: 336,776 rows in, 17,520 rows out, 12 late, 0 bad in 1.24 s (272,000 rows/s)\n\
+             latency from arrival to emission: p50 850 µs, p99 8 ms, max 12 ms"
+        );
+        assert_eq!(summary(&Metrics::default(), None), "0 rows in, 0 rows out, 0 late, 0 bad in 0 s");
+    }
+
+    #[test]
+    fn rates_have_three_digits() {
+        assert_eq!([0.4, 7.0, 99.6, 1234.0, 999_999.0].map(rounded), [0, 7, 100, 1230, 1_000_000]);
+    }
+
+    #[test]
+    fn what_is_left_open_is_said_by_node() {
+        let node =
+            |label: &str, held: &str| NodeMetrics { label: label.into(), held: held.into(), ..Default::default() };
+        let nodes =
+            vec![node("Map 1", ""), node("Aggregate 3", "2 open windows with 6 groups"), node("Sort 4", "7 rows")];
+        let metrics = Metrics { nodes, ..Metrics::default() };
+        assert_eq!(
+            left_open(&metrics),
+            "stopped: Aggregate 3 held 2 open windows with 6 groups; Sort 4 held 7 rows, not in the result"
+        );
+        assert_eq!(left_open(&Metrics::default()), "stopped: nothing was left open");
+    }
+}

@@ -1,0 +1,349 @@
+//! The command as a shell sees it: exit codes, what is on standard output, and what is on standard error.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    path::PathBuf,
+    process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Rows without end, a thousand a second, in windows that come out after half a second.
+const ENDLESS: &str = "
+    CREATE TABLE clicks (ts TIMESTAMP(3), page STRING, WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
+    WITH ('connector' = 'generator', 'rows-per-second' = '1000', 'fields.ts.start' = '2020-01-01T00:00:00Z',
+          'fields.ts.step' = '10 ms', 'fields.page.kind' = 'choice', 'fields.page.values' = 'home,news');
+    SELECT window_start, page, count(*) AS n FROM TUMBLE(clicks, ts, INTERVAL '4' SECOND)
+    GROUP BY window_start, window_end, page";
+
+/// Rows without end, as fast as they are taken.
+const NUMBERS: &str = "CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'generator', 'fields.n.kind' = 'sequence');";
+
+/// What a command did.
+struct Done {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl From<Output> for Done {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("the command writes UTF-8");
+        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
+    command.args(arguments).env_remove("THALWEG_LOG").current_dir(env!("CARGO_TARGET_TMPDIR"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs to the end.
+fn thalweg(arguments: &[&str]) -> Done {
+    command(arguments).output().expect("the command starts").into()
+}
+
+/// Runs to the end with text on standard input.
+fn thalweg_with_input(arguments: &[&str], input: &str) -> Done {
+    let mut child = command(arguments).stdin(Stdio::piped()).spawn().expect("the command starts");
+    child.stdin.take().expect("it is a pipe").write_all(input.as_bytes()).expect("the command reads");
+    child.wait_with_output().expect("the command ends").into()
+}
+
+/// Runs without a summary; what comes out must be all there is.
+#[track_caller]
+fn check(arguments: &[&str], stdout: &str) {
+    let done = thalweg(&[&["run", "--quiet"], arguments].concat());
+    assert_eq!((done.stdout.as_str(), done.stderr.as_str(), done.code), (stdout, "", Some(0)));
+}
+
+#[track_caller]
+fn check_stderr(arguments: &[&str], code: i32, stderr: &str) {
+    let done = thalweg(arguments);
+    assert_eq!((done.stderr.as_str(), done.code), (stderr, Some(code)));
+}
+
+/// Writes a file in the directory where commands run.
+fn file(name: &str, content: impl AsRef<[u8]>) -> &str {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(path, content).expect("the directory for tests can be written to");
+    name
+}
+
+/// Starts SQL that does not end by itself, and waits for its first line.
+fn start(sql: &str) -> (Child, BufReader<ChildStdout>, String) {
+    let mut child = command(&["run", "-c", sql]).spawn().expect("the command starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
+    let mut line = String::new();
+    stdout.read_line(&mut line).expect("a line comes");
+    (child, stdout, line)
+}
+
+fn interrupt(child: &Child) {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("there is kill");
+    assert!(sent.success());
+}
+
+/// Waits for the end, doing something now and then; fails if it takes too long.
+fn wait(child: &mut Child, mut now_and_then: impl FnMut(&Child)) -> (ExitStatus, String) {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("it is our child") {
+            let mut stderr = String::new();
+            child.stderr.take().expect("it is a pipe").read_to_string(&mut stderr).expect("UTF-8");
+            return (status, stderr);
+        }
+        if start.elapsed() > Duration::from_secs(60) {
+            child.kill().expect("it is our child");
+            panic!("the command did not end");
+        }
+        thread::park_timeout(Duration::from_millis(10));
+        now_and_then(child);
+    }
+}
+
+#[test]
+fn help_tells_of_examples_and_exit_codes() {
+    for arguments in [&["--help"][..], &["run", "--help"]] {
+        let help = thalweg(arguments);
+        assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
+        for word in ["Examples:", "Exit codes:", "130", "THALWEG_LOG", "thalweg explain departures.sql"] {
+            assert!(help.stdout.contains(word), "{word} is not in\n{}", help.stdout);
+        }
+    }
+    assert_eq!(thalweg(&["--version"]).stdout, format!("thalweg {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn wrong_arguments_are_an_error_with_usage() {
+    let wrong =
+        [&["run", "--nonsense"][..], &["nonsense"], &["run", "-o", "xml"], &["explain", "--json", "--dot"], &[]];
+    for arguments in wrong {
+        let done = thalweg(arguments);
+        assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(done.stderr.contains("--help"), "{}", done.stderr);
+    }
+}
+
+#[test]
+fn json_lines_are_an_object_a_row() {
+    let rows = "(VALUES (1, 'a\"b', 0.5), (NULL, NULL, NULL)) AS v (n, word, x)";
+    check(
+        &["-c", &format!("SELECT n, word, x, TIMESTAMP '2013-01-01 10:00:00.25' AS t FROM {rows}")],
+        "{\"n\":1,\"word\":\"a\\\"b\",\"x\":0.5,\"t\":\"2013-01-01T10:00:00.25Z\"}\n\
+         {\"n\":null,\"word\":null,\"x\":null,\"t\":\"2013-01-01T10:00:00.25Z\"}\n",
+    );
+}
+
+#[test]
+fn csv_has_a_header_and_tells_null_from_empty() {
+    let sql = "SELECT n, word FROM (VALUES (1, 'a,b'), (2, ''), (NULL, NULL)) AS v (n, word)";
+    check(&["--output", "csv", "-c", sql], "n,word\n1,\"a,b\"\n2,\"\"\n,\n");
+    check(&["--output", "csv", "-c", "SELECT a FROM (VALUES (1)) AS t (a) WHERE a > 1"], "a\n");
+}
+
+#[test]
+fn tables_are_for_people() {
+    let sql = "SELECT n, word FROM (VALUES (1, 'a'), (200, NULL)) AS v (n, word);
+               CREATE VIEW x AS SELECT 1 AS a;
+               SHOW TABLES";
+    check(
+        &["-o", "table", "-c", sql],
+        "   n │ word\n─────┼──────\n   1 │ a\n 200 │ NULL\n\n table name\n────────────\n x\n",
+    );
+}
+
+#[test]
+fn statements_run_one_after_the_other() {
+    let tables = file("tables.sql", "\u{feff}CREATE VIEW one AS SELECT 1 AS a;\n-- and no more\n");
+    let blackhole = "CREATE TABLE b (a BIGINT) WITH ('connector' = 'blackhole');
+                     INSERT INTO b SELECT a FROM one;
+                     SELECT a + 1 AS a FROM one";
+    check(&[tables, "-c", "SELECT a FROM one", "-c", blackhole], "{\"a\":1}\n{\"a\":2}\n");
+}
+
+#[test]
+fn a_summary_ends_each_query_on_standard_error() {
+    let sql = "CREATE TABLE b (a BIGINT) WITH ('connector' = 'blackhole');
+               INSERT INTO b VALUES (1), (2);
+               SELECT 1 AS a;
+               SHOW TABLES";
+    let done = thalweg(&["run", "-c", sql]);
+    assert_eq!((done.stdout.as_str(), done.code), ("{\"a\":1}\n{\"table name\":\"b\"}\n", Some(0)));
+    let lines: Vec<_> = done.stderr.lines().collect();
+    assert!(lines[0].starts_with("b: 2 rows in, 2 rows out, 0 late, 0 bad in "), "{lines:?}");
+    assert!(lines[1].starts_with("latency from arrival to emission: p50 "), "{lines:?}");
+    assert!(lines[2].starts_with("1 row in, 1 row out, 0 late, 0 bad in "), "{lines:?}");
+    assert_eq!(lines.len(), 4, "{lines:?}");
+}
+
+#[test]
+fn sql_is_read_from_standard_input() {
+    for arguments in [&["run", "-q"][..], &["run", "-q", "-"]] {
+        let done = thalweg_with_input(arguments, "SELECT 1 AS a");
+        assert_eq!((done.stdout.as_str(), done.stderr.as_str(), done.code), ("{\"a\":1}\n", "", Some(0)));
+    }
+}
+
+#[test]
+fn standard_input_is_either_the_script_or_a_table() {
+    let sql = "CREATE TABLE t (a INT) WITH ('connector' = 'stdin', 'format' = 'csv');\nSELECT a * 2 AS b FROM t";
+    let rows = thalweg_with_input(&["run", "-q", "-c", sql], "1\n2\n");
+    assert_eq!((rows.stdout.as_str(), rows.stderr.as_str()), ("{\"b\":2}\n{\"b\":4}\n", ""));
+    let script = thalweg_with_input(&["run", "-"], sql);
+    let message = "error: table \"t\": standard input holds the script\n  --> standard input:2:24\n  \
+                   2 | SELECT a * 2 AS b FROM t\n    |                        ^\n\
+                   hint: read the script or the table from a file\n";
+    assert_eq!((script.stderr.as_str(), script.code), (message, Some(2)));
+}
+
+#[test]
+fn errors_say_what_where_and_what_to_do() {
+    let script = file("wrong.sql", "SELECT 1 AS a;\nSELECT speeed FROM (VALUES (1)) AS t (speed);\n");
+    check_stderr(
+        &["run", "--quiet", script],
+        2,
+        "error: column \"speeed\" not found\n  --> wrong.sql:2:8\n  2 | SELECT speeed FROM (VALUES (1)) AS t (speed);\n    \
+         |        ^^^^^^\nhint: did you mean \"speed\"?\n",
+    );
+}
+
+#[test]
+fn nothing_runs_if_there_is_a_mistake_in_the_syntax_anywhere() {
+    let done = thalweg(&["run", "-c", "SELECT 1 AS a", "-c", "SELECT 1; SELEC 2"]);
+    assert_eq!((done.stdout.as_str(), done.code), ("", Some(2)));
+    assert!(
+        done.stderr.contains("\n  --> -c:1:11\n  1 | SELECT 1; SELEC 2\n    |           ^^^^^\n"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn a_bad_row_ends_the_query_and_is_shown() {
+    file("bad.csv", "a\n1\n2\nx\n");
+    let sql =
+        "CREATE TABLE t (a INT) WITH ('connector' = 'file', 'path' = 'bad.csv', 'format' = 'csv');\nSELECT a FROM t";
+    let done = thalweg(&["run", "-c", sql]);
+    assert_eq!(done.code, Some(1), "{}", done.stderr);
+    for word in ["error: ", "bad.csv", "line 4", "\"a\"", "\"x\"", "\n  --> -c:2:1\n", "\nhint: "] {
+        assert!(done.stderr.contains(word), "{word} is not in\n{}", done.stderr);
+    }
+}
+
+#[test]
+fn files_that_are_no_scripts_are_refused() {
+    check_stderr(
+        &["run", "nowhere.sql"],
+        2,
+        "error: no such file: nowhere.sql\nhint: a path is relative to the directory in which thalweg was started\n",
+    );
+    check_stderr(
+        &["run", "SELECT 1"],
+        2,
+        "error: no such file: SELECT 1\nhint: to run SQL that is not in a file, use -c \"SELECT 1\"\n",
+    );
+    check_stderr(&["run", "."], 2, "error: . is a directory\nhint: name a file of SQL in it\n");
+    check_stderr(
+        &["run", file("bytes.sql", b"SELECT 1;\n\xff\xfe")],
+        2,
+        "error: bytes.sql is not text in UTF-8: see line 2\n\
+         hint: save it as UTF-8, or check that it is the right file\n",
+    );
+}
+
+#[test]
+fn an_empty_script_does_nothing_and_says_so() {
+    check_stderr(&["run", file("empty.sql", " -- nothing\n;\n")], 0, "note: no statement in empty.sql\n");
+    check_stderr(&["run"], 0, "note: no statement in standard input\n");
+}
+
+#[test]
+fn plans_are_explained_in_three_ways_and_nothing_is_run() {
+    let sql = format!("{NUMBERS} SELECT n FROM numbers WHERE n > 5");
+    let text = thalweg(&["explain", "-c", &sql]);
+    assert!(text.stdout.starts_with("Sink result"), "{}", text.stdout);
+    assert!(text.stdout.contains("Source numbers (generator, 1 partition)"), "{}", text.stdout);
+    assert!(thalweg(&["explain", "--json", "-c", &sql]).stdout.starts_with("{\n"));
+    assert!(thalweg(&["explain", "--dot", "-c", &sql]).stdout.starts_with("digraph plan {\n"));
+    let nothing = "error: nothing to explain\nhint: only SELECT and INSERT have a plan\n";
+    check_stderr(&["explain", "-c", NUMBERS], 2, nothing);
+}
+
+#[test]
+fn shells_complete_the_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let done = thalweg(&["completions", shell]);
+        assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+        assert!(done.stdout.contains("completions") && done.stdout.contains("thalweg"), "{shell}");
+    }
+}
+
+#[test]
+fn the_log_is_quiet_until_asked() {
+    let log = |filter| -> Done {
+        let run = command(&["run", "-q", "-c", "SELECT 1 AS a"]).env("THALWEG_LOG", filter).output();
+        run.expect("the command starts").into()
+    };
+    assert!(log("info").stderr.contains("SELECT 1 AS a"));
+    let wrong = log("a=b=c");
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.starts_with("error: the variable THALWEG_LOG is 'a=b=c': "), "{}", wrong.stderr);
+}
+
+#[test]
+fn a_reader_that_leaves_ends_a_query_quietly() {
+    let into_table = "CREATE TABLE o (n BIGINT) WITH ('connector' = 'stdout', 'format' = 'csv');
+                      INSERT INTO o SELECT n FROM numbers";
+    for (sql, first) in [("SELECT n FROM numbers", "{\"n\":0}\n"), (into_table, "n\n")] {
+        let (mut child, stdout, line) = start(&format!("{NUMBERS} {sql}"));
+        assert_eq!(line, first);
+        drop(stdout);
+        let (status, stderr) = wait(&mut child, |_| {});
+        assert_eq!((status.code(), stderr.as_str()), (Some(0), ""));
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_noticed_while_there_is_nothing_to_write() {
+    let (mut child, stdout, line) = start(&format!("{NUMBERS} SELECT n FROM numbers WHERE n < 1"));
+    assert_eq!(line, "{\"n\":0}\n");
+    drop(stdout);
+    let (status, stderr) = wait(&mut child, |_| {});
+    assert_eq!((status.code(), stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn an_interrupt_stops_cleanly_and_says_what_is_open() {
+    let (mut child, mut stdout, line) = start(ENDLESS);
+    assert!(line.starts_with("{\"window_start\":\"2020-01-01T00:00:00Z\",\"page\":\"home\",\"n\":"), "{line}");
+    interrupt(&child);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).expect("UTF-8");
+    assert!(rest.ends_with("}\n"), "{rest}");
+    let (status, stderr) = wait(&mut child, |_| {});
+    assert_eq!(status.code(), Some(130));
+    let lines: Vec<_> = stderr.lines().collect();
+    assert!(lines[0].starts_with("stopped: Aggregate ") && lines[0].ends_with(", not in the result"), "{stderr}");
+    assert!(lines[0].contains(" open window"), "{stderr}");
+    assert!(lines[1].contains(" rows in, "), "{stderr}");
+}
+
+#[test]
+fn a_second_interrupt_ends_at_once() {
+    // The first batch is larger than a pipe, so that its writer waits for a reader who does not come.
+    let sql = "CREATE TABLE t (s STRING) WITH ('connector' = 'generator', 'fields.s.length' = '1000');
+               SELECT s FROM t";
+    let (mut child, stdout, _) = start(sql);
+    let mut interrupts = 0;
+    let (status, stderr) = wait(&mut child, |child| {
+        interrupts += 1;
+        interrupt(child);
+    });
+    assert_eq!((status.code(), stderr.as_str()), (Some(130), ""));
+    assert!(interrupts >= 2, "one would have waited for ever");
+    drop(stdout);
+}
