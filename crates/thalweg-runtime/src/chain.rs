@@ -20,6 +20,8 @@ pub struct Chain {
     out_rows: usize,
     /// Operators before this one want nothing any more.
     first_alive: usize,
+    /// The operator that is being called; still set after a call that panicked.
+    running: Option<usize>,
     budget: usize,
     key_groups: KeyGroups,
     on_barrier: OnBarrier,
@@ -62,7 +64,18 @@ impl Chain {
             links.push(Link { parts, operator, output, frontier, passed: Timestamp::MIN, counters });
         }
         let (work, out) = (Vec::new(), Vec::new());
-        Ok(Self { links, work, out, out_rows: 0, first_alive: 0, budget, key_groups, on_barrier, calls: 0 })
+        Ok(Self {
+            links,
+            work,
+            out,
+            out_rows: 0,
+            first_alive: 0,
+            running: None,
+            budget,
+            key_groups,
+            on_barrier,
+            calls: 0,
+        })
     }
 
     /// Hands an event to the first operator. Call [`Chain::advance`] until it is done.
@@ -89,6 +102,11 @@ impl Chain {
     pub fn take_out(&mut self) -> Vec<Event> {
         self.out_rows = 0;
         std::mem::take(&mut self.out)
+    }
+
+    /// The node whose operator is being called, or panicked when it was.
+    pub fn running(&self) -> Option<&str> {
+        self.running.map(|at| self.links[at].parts.label.as_str())
     }
 
     /// Notes what each operator still holds, when the query is stopped before its end.
@@ -146,9 +164,11 @@ impl Chain {
         at: usize,
         call: impl FnOnce(&mut dyn Operator, &Frontier, &mut Output) -> Result<Progress>,
     ) -> Result<()> {
+        self.running = Some(at);
         let link = &mut self.links[at];
         let progress = call(link.operator.as_mut(), &link.frontier, &mut link.output)
             .map_err(|error| error.in_node(&link.parts.label))?;
+        self.running = None;
         let batches = link.output.take(self.budget);
         let rows: usize = batches.iter().map(|(_, batch)| batch.len()).sum();
         link.counters.rows_out.fetch_add(rows as u64, Relaxed);

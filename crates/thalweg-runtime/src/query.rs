@@ -80,9 +80,9 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                 Some(opener) => Intake::Source(opener.open(instance, &place)?, 0),
                 None => Intake::Pipes(Pipes::new(receivers, inputs.len())),
             };
-            let labels = operators.iter().map(|parts| parts.label.clone());
-            let label = labels.clone().next_back().or(source.as_ref().map(|s| s.shape.label.clone()));
-            let counters = labels.map(|label| shared.counters.node(&label)).collect();
+            let label = source.as_ref().map(|opener| &opener.shape.label).or(sink.as_ref().map(|(label, _)| label));
+            let label = label.cloned().unwrap_or_default();
+            let counters = operators.iter().map(|parts| shared.counters.node(&parts.label)).collect();
             let parts = operators
                 .iter()
                 .map(|parts| crate::OperatorParts { label: parts.label.clone(), make: Arc::clone(&parts.make) });
@@ -101,7 +101,6 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                     Outlet::Pipes { pipes, is_result: number + 1 == wiring.stages }
                 }
             };
-            let label = label.unwrap_or_default();
             let task = Task { label, shared: Arc::clone(&shared), intake, chain, outlet, arrived: 0, is_ending: false };
             tasks.push((place, task));
         }

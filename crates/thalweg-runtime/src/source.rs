@@ -329,3 +329,121 @@ impl Partition {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::TimestampMicrosecondArray;
+
+    use super::*;
+
+    /// Gives what it is told to.
+    struct Told(std::vec::IntoIter<Read>);
+
+    impl Reader for Told {
+        fn read(&mut self, _: usize) -> Result<Read> {
+            Ok(self.0.next().unwrap_or(Read::End))
+        }
+    }
+
+    fn rows(times: &[i64]) -> Read {
+        let column = Arc::new(TimestampMicrosecondArray::from(times.to_vec())) as arrow_array::ArrayRef;
+        Read::Rows(RecordBatch::try_from_iter_with_nullable([("ts", column, true)]).unwrap())
+    }
+
+    fn reader(partitions: Vec<Vec<Read>>, batch_rows: usize) -> SourceReader {
+        let shape = SourceShape {
+            label: "Source".into(),
+            computed: None,
+            watermark: Some(WatermarkStrategy { column: 0, delay: Interval(2) }),
+            skips_bad_rows: false,
+            batch_rows,
+            linger: Duration::ZERO,
+            idle: None,
+        };
+        let told = partitions.into_iter().enumerate().map(|(number, reads)| {
+            let reader: Box<dyn Reader> = Box::new(Told(reads.into_iter()));
+            (number as u32, number.to_string(), reader)
+        });
+        SourceReader::new(told.collect(), Arc::new(shape), Arc::new(Counters::new()))
+    }
+
+    /// What the source gives, in words: `rows 5 6 behind 3 4`, `watermark 4`, `idle`, `end`.
+    fn story(mut reader: SourceReader) -> Vec<String> {
+        let mut story = Vec::new();
+        loop {
+            match reader.step().unwrap() {
+                Step::Events(events, _) => story.extend(events.iter().map(words)),
+                Step::Barrier => story.push("barrier".into()),
+                Step::Wait(_) => {}
+                Step::End => return story,
+            }
+        }
+    }
+
+    fn words(event: &Event) -> String {
+        let list = |times: &[i64]| times.iter().map(|t| format!(" {t}")).collect::<String>();
+        match event {
+            Event::Batch(batch) => {
+                let met = batch.behind().map(|met| met.iter().map(|t| t.0.max(-1)).collect::<Vec<_>>());
+                let met = met.map(|met| format!(" behind{}", list(&met))).unwrap_or_default();
+                format!("rows{}{met}", list(batch.times(0).unwrap().values()))
+            }
+            Event::Watermark(Timestamp::MAX) => "end".into(),
+            Event::Watermark(t) => format!("watermark {}", t.0),
+            Event::Idle => "idle".into(),
+            Event::Barrier(_) => "barrier".into(),
+        }
+    }
+
+    #[test]
+    fn what_a_row_met_follows_from_the_rows_before_it_and_not_from_batches() {
+        let whole = story(reader(vec![vec![rows(&[5, 9, 6, 10, 7])]], 10));
+        assert_eq!(whole, ["rows 5 9 6 10 7 behind -1 3 7 7 8", "watermark 8", "end"]);
+        let halves = story(reader(vec![vec![rows(&[5, 9]), rows(&[6, 10]), rows(&[7])]], 2));
+        assert_eq!(
+            halves,
+            ["rows 5 9", "watermark 7", "rows 6 10 behind 7 7", "watermark 8", "rows 7 behind 8", "end"]
+        );
+    }
+
+    #[test]
+    fn the_partition_that_is_furthest_behind_is_read_first_and_holds_time_back() {
+        let partitions = vec![vec![rows(&[10]), rows(&[20])], vec![rows(&[5]), rows(&[6]), rows(&[30])]];
+        let told = story(reader(partitions, 1));
+        let expected = [
+            "rows 10",
+            "rows 5",
+            "watermark 3",
+            "rows 6",
+            "watermark 4",
+            "rows 30",
+            "watermark 8",
+            "rows 20",
+            "watermark 18",
+        ];
+        assert_eq!(told[..9], expected);
+        assert_eq!(told[9..], ["watermark 28", "end"]);
+    }
+
+    #[test]
+    fn an_idle_partition_is_not_waited_for_until_it_gives_rows_again() {
+        let partitions = vec![vec![rows(&[10])], vec![Read::Idle, rows(&[12])]];
+        assert_eq!(story(reader(partitions, 1)), ["rows 10", "watermark 8", "rows 12", "watermark 10", "end"]);
+        let silent = vec![vec![Read::Idle, rows(&[4])]];
+        assert_eq!(story(reader(silent, 1)), ["idle", "rows 4", "watermark 2", "end"]);
+    }
+
+    #[test]
+    fn what_comes_behind_waiting_rows_waits_for_them() {
+        let told = story(reader(vec![vec![rows(&[1]), Read::Barrier, rows(&[2]), Read::Watermark(Timestamp(9))]], 10));
+        assert_eq!(told, ["rows 1", "watermark -1", "barrier", "rows 2", "watermark 0", "watermark 9", "end"]);
+    }
+
+    #[test]
+    fn a_row_without_event_time_is_an_error_that_names_the_row() {
+        let column = Arc::new(TimestampMicrosecondArray::from(vec![Some(1), None])) as arrow_array::ArrayRef;
+        let bad = || Read::Rows(RecordBatch::try_from_iter_with_nullable([("ts", Arc::clone(&column), true)]).unwrap());
+        let error = reader(vec![vec![rows(&[0]), bad()]], 10).step().err().unwrap();
+        assert_eq!(error.to_string(), "event time \"ts\" is null in row 3 of 0 (in Source)");
+    }
+}

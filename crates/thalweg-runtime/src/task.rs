@@ -112,7 +112,7 @@ impl Shared {
 
 /// One instance of a subquery.
 pub struct Task {
-    /// The subquery's nodes, for errors.
+    /// The source or sink of the subquery, if it has one: where a panic came from that no operator caused.
     pub label: String,
     /// What its tasks share.
     pub shared: Arc<Shared>,
@@ -188,8 +188,11 @@ impl Run for Task {
             Ok(Ok(Turn::Done)) => return self.end(),
             Ok(Ok(turn)) => return turn,
             Ok(Err(error)) => error,
-            Err(panic) => Error::bug(format!("{} failed unexpectedly: {}", self.label, message_of(panic.as_ref())))
-                .with_hint("this is a fault of the engine, not of the query: please report it"),
+            Err(panic) => {
+                let node = self.chain.running().unwrap_or(&self.label);
+                Error::bug(format!("{node} failed unexpectedly: {}", message_of(panic.as_ref())))
+                    .with_hint("this is a fault of the engine, not of the query: please report it")
+            }
         };
         self.shared.fail(error);
         self.end()

@@ -1,0 +1,181 @@
+//! What a running query promises: it stops, it fails alone and says where, its memory is bounded, its queues push back.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use arrow_array::{Int64Array, RecordBatch, TimestampMicrosecondArray};
+use testkit::show;
+use thalweg::Engine;
+use thalweg_core::{
+    Result,
+    connector::{Connector, Read, Reader, Source, TableDefinition, Wake},
+};
+
+/// Counts up for ever, one row a millisecond of event time; panics where it is told to, and says how far it was read.
+#[derive(Clone, Default)]
+struct Counter {
+    read: Arc<AtomicU64>,
+    panics_at: Option<u64>,
+}
+
+struct CounterReader {
+    counter: Counter,
+    next: u64,
+}
+
+impl Connector for Counter {
+    fn name(&self) -> &'static str {
+        "counter"
+    }
+
+    fn source(&self, _: &TableDefinition) -> Result<Box<dyn Source>> {
+        Ok(Box::new(CounterSource(self.clone(), ["only".to_string()])))
+    }
+}
+
+struct CounterSource(Counter, [String; 1]);
+
+impl Source for CounterSource {
+    fn partitions(&self) -> &[String] {
+        &self.1
+    }
+
+    fn is_bounded(&self) -> bool {
+        false
+    }
+
+    fn open(&self, _: usize, _: Wake) -> Result<Box<dyn Reader>> {
+        Ok(Box::new(CounterReader { counter: self.0.clone(), next: 0 }))
+    }
+}
+
+impl Reader for CounterReader {
+    fn read(&mut self, rows: usize) -> Result<Read> {
+        assert!(self.counter.panics_at.is_none_or(|at| self.next < at), "the counter broke");
+        let numbers = self.next as i64..self.next as i64 + rows as i64;
+        self.next += rows as u64;
+        self.counter.read.store(self.next, Ordering::SeqCst);
+        let times = TimestampMicrosecondArray::from_iter_values(numbers.clone().map(|n| n * 1000));
+        let columns = RecordBatch::try_from_iter([
+            ("ts", Arc::new(times) as arrow_array::ArrayRef),
+            ("n", Arc::new(Int64Array::from_iter_values(numbers))),
+        ]);
+        Ok(Read::Rows(columns?))
+    }
+}
+
+fn engine(counter: &Counter) -> Engine {
+    let mut engine = Engine::with_connectors(vec![Arc::new(counter.clone())]);
+    let table = "CREATE TABLE t (ts TIMESTAMP, n BIGINT, WATERMARK FOR ts AS ts) WITH ('connector' = 'counter')";
+    engine.sql(table).unwrap();
+    engine
+}
+
+/// Gives up after a minute, so that a query that hangs is a failure and not a hang.
+fn within_a_minute(mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "it takes too long");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_result_that_nobody_takes_holds_the_source_back() {
+    let counter = Counter::default();
+    let mut query = engine(&counter).sql("SELECT n FROM t WHERE n >= 0").unwrap();
+    query.next().unwrap().unwrap();
+    // Wait until nothing moves any more: the source may fill the pipes, and no more.
+    let mut last = (u64::MAX, Instant::now());
+    within_a_minute(|| {
+        let read = counter.read.load(Ordering::SeqCst);
+        if read != last.0 {
+            last = (read, Instant::now());
+        }
+        last.1.elapsed() > Duration::from_millis(300)
+    });
+    assert!(last.0 <= 8192 * 64, "{} rows were read though nobody takes them", last.0);
+    let before = last.0;
+    for _ in 0..100 {
+        query.next().unwrap().unwrap();
+    }
+    assert!(counter.read.load(Ordering::SeqCst) > before, "taking rows lets the source go on");
+}
+
+#[test]
+fn a_stop_ends_an_unbounded_query_and_says_what_is_still_open() {
+    let sql = "SELECT window_end, n % 7 AS k, count(*) AS n FROM TUMBLE(t, ts, INTERVAL '1' SECOND) GROUP BY window_end, n % 7";
+    let mut query = engine(&Counter::default()).sql(sql).unwrap();
+    assert_eq!(query.next().unwrap().unwrap().num_rows(), 7);
+    query.stop();
+    let rest: Result<Vec<_>> = query.by_ref().collect();
+    let rows: usize = rest.unwrap().iter().map(RecordBatch::num_rows).sum();
+    assert_eq!(rows % 7, 0, "only whole windows come out");
+    let held: Vec<_> =
+        query.metrics().nodes.into_iter().map(|node| node.held).filter(|held| !held.is_empty()).collect();
+    assert!(held[0].ends_with("open windows with 7 groups"), "{held:?}");
+}
+
+#[test]
+fn a_limit_ends_an_unbounded_query() {
+    let mut query = engine(&Counter::default()).sql("SELECT n FROM t WHERE n % 2 = 1 LIMIT 3").unwrap();
+    let mut lines = Vec::new();
+    for batch in query.by_ref() {
+        lines.extend(show::lines(&batch.unwrap()).unwrap());
+    }
+    assert_eq!(lines, ["1", "3", "5"]);
+    query.wait().unwrap();
+}
+
+#[test]
+fn a_panic_ends_its_query_alone_and_names_the_node() {
+    let healthy = Counter::default();
+    let mut other = engine(&healthy).sql("SELECT n FROM t").unwrap();
+    let broken = Counter { panics_at: Some(8192), ..Counter::default() };
+    let error = engine(&broken).sql("SELECT n FROM t WHERE n < 0").unwrap().wait().unwrap_err();
+    assert_eq!(error.fault(), thalweg_core::error::Fault::Bug);
+    assert_eq!(error.to_string(), "Source t (0) failed unexpectedly: the counter broke");
+    for _ in 0..20 {
+        assert_eq!(other.next().unwrap().unwrap().num_rows(), 8192);
+    }
+}
+
+#[test]
+fn state_above_the_memory_limit_is_an_error_that_names_the_node() {
+    let mut engine = engine(&Counter::default());
+    engine.sql("SET 'memory.limit' = '1 MB'").unwrap();
+    let sql = "SELECT window_end, n, count(*) FROM TUMBLE(t, ts, INTERVAL '1' DAY) GROUP BY window_end, n";
+    let error = engine.sql(sql).unwrap().wait().unwrap_err();
+    assert!(error.message().starts_with("the query's state takes "), "{error}");
+    assert!(error.node().unwrap().starts_with("Aggregate"), "{error}");
+    assert!(error.hint().unwrap().contains("memory.limit"));
+}
+
+#[test]
+fn memory_is_given_back_when_windows_close() {
+    let sql = "SELECT window_end, n, count(*) FROM TUMBLE(t, ts, INTERVAL '20' SECOND) GROUP BY window_end, n";
+    let mut query = engine(&Counter::default()).sql(sql).unwrap();
+    let mut most_early = 0;
+    for round in 0..400 {
+        query.next().unwrap().unwrap();
+        let bytes = query.metrics().state_bytes;
+        match round < 60 {
+            true => most_early = most_early.max(bytes),
+            false => assert!(bytes <= most_early * 3 / 2, "{bytes} bytes in round {round}, {most_early} before"),
+        }
+    }
+}
+
+#[test]
+fn a_query_that_is_dropped_ends() {
+    let counter = Counter::default();
+    drop(engine(&counter).sql("SELECT n FROM t").unwrap());
+    let read = counter.read.load(Ordering::SeqCst);
+    std::thread::yield_now();
+    assert_eq!(counter.read.load(Ordering::SeqCst), read, "nobody reads any more");
+}
