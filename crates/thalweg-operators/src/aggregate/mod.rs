@@ -11,6 +11,9 @@ pub mod groups;
 pub mod pane;
 pub mod windowing;
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
