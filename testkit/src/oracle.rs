@@ -24,6 +24,13 @@ pub enum Key {
     Whole(i64),
     /// Text.
     Text(String),
+    /// A float in tenths; see [`Key::NAN`].
+    Tenths(i64),
+}
+
+impl Key {
+    /// Not a number: larger than all numbers.
+    pub const NAN: Self = Self::Tenths(i64::MAX);
 }
 
 /// A question: which windows, and which rows are late for them.

@@ -124,7 +124,7 @@ fn run(case: &Case, batch_rows: usize, workers: usize, barriers: Option<u64>) ->
 fn rows_of(engine: &mut Engine, sql: &str) -> thalweg::Result<(Vec<String>, Vec<String>)> {
     let mut query = engine.sql(sql)?;
     let mut lines = Vec::new();
-    while let Some(batch) = query.next() {
+    for batch in query.by_ref() {
         lines.extend(show::lines(&batch?)?);
     }
     let metrics = query.metrics();

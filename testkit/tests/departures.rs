@@ -33,7 +33,7 @@ fn check(name: &str, delay_hours: u32, window: &str, settings: &str) {
     let mut query = engine.sql(&query).unwrap();
     let control = query.control().unwrap();
     let (mut found, mut batches) = (Vec::new(), 0);
-    while let Some(batch) = query.next() {
+    for batch in query.by_ref() {
         let lines = testkit::show::lines(&batch.unwrap()).unwrap();
         found.extend(lines.into_iter().map(|line| line.replace(" | ", ",").replace("null", "")));
         batches += 1;

@@ -175,7 +175,7 @@ impl Chain {
         link.counters.late_rows.fetch_add(link.output.take_late(), Relaxed);
         self.calls += 1;
         // The size of a state changes slowly, and asking for it takes a walk over its parts.
-        if (self.calls % 16 == 0 || progress != Progress::Done)
+        if (self.calls.is_multiple_of(16) || progress != Progress::Done)
             && let Some(state) = link.operator.state()
         {
             link.counters.state_bytes.store(state.bytes(), Relaxed);

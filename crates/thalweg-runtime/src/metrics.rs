@@ -107,9 +107,9 @@ pub struct Counters {
     has_watermarks: AtomicBool,
 }
 
-impl Counters {
+impl Default for Counters {
     /// Counters that start now.
-    pub fn new() -> Self {
+    fn default() -> Self {
         // Two digits up to an hour are enough to tell a good latency from a bad one, and keep the histogram small.
         let latency = Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("these bounds are allowed");
         Self {
@@ -124,7 +124,9 @@ impl Counters {
             has_watermarks: AtomicBool::new(false),
         }
     }
+}
 
+impl Counters {
     /// Nanoseconds since the start.
     pub fn now(&self) -> u64 {
         self.started.elapsed().as_nanos() as u64

@@ -364,7 +364,7 @@ mod tests {
             let reader: Box<dyn Reader> = Box::new(Told(reads.into_iter()));
             (number as u32, number.to_string(), reader)
         });
-        SourceReader::new(told.collect(), Arc::new(shape), Arc::new(Counters::new()))
+        SourceReader::new(told.collect(), Arc::new(shape), Arc::new(Counters::default()))
     }
 
     /// What the source gives, in words: `rows 5 6 behind 3 4`, `watermark 4`, `idle`, `end`.

@@ -47,7 +47,7 @@ impl Shared {
     /// What `tasks` tasks will share.
     pub fn new(tasks: usize, memory_limit: Option<usize>) -> Self {
         Self {
-            counters: Arc::new(Counters::new()),
+            counters: Arc::new(Counters::default()),
             memory_limit,
             is_stopping: AtomicBool::new(false),
             error: Mutex::new(None),

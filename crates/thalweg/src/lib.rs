@@ -13,9 +13,9 @@
 //! * [`query`]: the handle of a query: rows, stop, metrics
 //! * [`backends`]: where a plan runs
 
+pub mod backends;
 pub mod engine;
 pub mod query;
-pub mod backends;
 
 pub use engine::Engine;
 pub use query::{Kind, Query};

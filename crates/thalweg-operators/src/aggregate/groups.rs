@@ -64,7 +64,7 @@ pub struct Groups {
 
 impl Groups {
     /// How many distinct keys there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.hashes.len()
     }
 
@@ -99,7 +99,7 @@ impl Groups {
 
     /// The groups in the order of their keys.
     pub fn sorted(&self) -> UInt32Array {
-        let mut order: Vec<u32> = (0..self.len() as u32).collect();
+        let mut order: Vec<u32> = (0..self.count() as u32).collect();
         order.sort_unstable_by(|a, b| self.key(*a).cmp(self.key(*b)));
         order.into()
     }

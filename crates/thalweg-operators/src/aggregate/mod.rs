@@ -216,8 +216,11 @@ struct Values {
     functions: Vec<Arc<dyn Function>>,
 }
 
+/// The argument columns of one aggregate.
+type Columns = Vec<ArrayRef>;
+
 impl Values {
-    fn take(&self, rows: &UInt32Array) -> Result<(Vec<Vec<ArrayRef>>, Vec<Option<BooleanArray>>)> {
+    fn take(&self, rows: &UInt32Array) -> Result<(Vec<Columns>, Vec<Option<BooleanArray>>)> {
         let some = |column: &ArrayRef| Ok(take(column, rows, None)?);
         let arguments =
             self.arguments.iter().map(|columns| columns.iter().map(some).collect()).collect::<Result<_>>()?;
@@ -322,7 +325,7 @@ impl State for Aggregate {
     }
 
     fn held(&self) -> String {
-        match (self.open.len(), self.panes.values().map(Pane::len).sum::<usize>()) {
+        match (self.open.len(), self.panes.values().map(Pane::count).sum::<usize>()) {
             (0, _) => String::new(),
             (windows, groups) => format!("{windows} open windows with {groups} groups"),
         }

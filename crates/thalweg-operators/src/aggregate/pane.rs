@@ -53,7 +53,7 @@ impl Pane {
             None => (0..keys.hashes.len()).map(&mut number).collect(),
             Some(rows) => rows.values().iter().map(|row| number(*row as usize)).collect(),
         };
-        let count = self.groups.len();
+        let count = self.groups.count();
         for (i, accumulator) in self.live(functions)?.iter_mut().enumerate() {
             accumulator.update(&arrivals.arguments[i], arrivals.filters[i].as_ref(), &numbers, count)?;
         }
@@ -63,7 +63,7 @@ impl Pane {
     /// Makes sure that there is a group, for an aggregate without keys: it has a result even without rows.
     pub fn add_empty_key(&mut self, functions: &[Arc<dyn Aggregate>], keys: &Keys) -> Result<()> {
         self.groups.number(keys.hashes[0], keys.key(0));
-        let count = self.groups.len();
+        let count = self.groups.count();
         for (function, accumulator) in functions.iter().zip(self.live(functions)?) {
             let nothing: Vec<_> =
                 function.state()?.iter().map(|field| arrow_array::new_empty_array(field.data_type())).collect();
@@ -76,8 +76,8 @@ impl Pane {
     pub fn merge(&mut self, functions: &[Arc<dyn Aggregate>], other: &mut Self) -> Result<()> {
         let theirs = &other.groups;
         let numbers: Vec<u32> =
-            (0..theirs.len() as u32).map(|group| self.groups.number(theirs.hash(group), theirs.key(group))).collect();
-        let count = self.groups.len();
+            (0..theirs.count() as u32).map(|group| self.groups.number(theirs.hash(group), theirs.key(group))).collect();
+        let count = self.groups.count();
         let states = other.sealed()?;
         for (accumulator, state) in self.live(functions)?.iter_mut().zip(states) {
             accumulator.merge(state, &numbers, count)?;
@@ -97,14 +97,14 @@ impl Pane {
     }
 
     /// How many groups there are.
-    pub fn len(&self) -> usize {
-        self.groups.len()
+    pub fn count(&self) -> usize {
+        self.groups.count()
     }
 
     /// Keys and states of the groups in one key group; `None` if there are none.
     pub fn save(&mut self, group: KeyGroup, all: KeyGroups, encoder: &KeyEncoder) -> Result<Option<RecordBatch>> {
         let is_in = |number: &u32| all.of(self.groups.hash(*number)) == group;
-        let numbers: UInt32Array = (0..self.len() as u32).filter(is_in).collect::<Vec<_>>().into();
+        let numbers: UInt32Array = (0..self.count() as u32).filter(is_in).collect::<Vec<_>>().into();
         if numbers.values().is_empty() {
             return Ok(None);
         }
@@ -134,7 +134,7 @@ impl Pane {
         let encoded = encoder.encode(&saved.columns()[..keys], saved.num_rows())?;
         let number = |row| self.groups.number(encoded.hashes[row], encoded.key(row));
         let numbers: Vec<u32> = (0..saved.num_rows()).map(number).collect();
-        let (count, mut at) = (self.groups.len(), keys);
+        let (count, mut at) = (self.groups.count(), keys);
         for (accumulator, state) in self.live(functions)?.iter_mut().zip(&states) {
             accumulator.merge(&saved.columns()[at..at + state.len()], &numbers, count)?;
             at += state.len();
@@ -145,8 +145,8 @@ impl Pane {
     /// Drops the groups in one key group.
     pub fn forget(&mut self, functions: &[Arc<dyn Aggregate>], group: KeyGroup, all: KeyGroups) -> Result<()> {
         let stays = |number: &u32| all.of(self.groups.hash(*number)) != group;
-        let numbers: UInt32Array = (0..self.len() as u32).filter(stays).collect::<Vec<_>>().into();
-        if numbers.values().len() == self.len() {
+        let numbers: UInt32Array = (0..self.count() as u32).filter(stays).collect::<Vec<_>>().into();
+        if numbers.values().len() == self.count() {
             return Ok(());
         }
         let mut states = Vec::new();
@@ -178,7 +178,7 @@ impl Pane {
             for (accumulator, state) in fresh.iter_mut().zip(states) {
                 let rows = state.first().map_or(0, |column| column.len());
                 let numbers: Vec<u32> = (0..rows as u32).collect();
-                accumulator.merge(state, &numbers, self.groups.len())?;
+                accumulator.merge(state, &numbers, self.groups.count())?;
             }
             self.values = Values::Live(fresh);
         }

@@ -60,7 +60,8 @@ fn make<O: Operator + 'static>(new: impl Fn() -> Result<O> + Send + Sync + 'stat
 impl Compiler<'_> {
     fn stage(&self, subquery: &Subquery) -> Result<Stage> {
         let inputs = subquery.inputs.iter().map(|input| input.from.0).collect();
-        let mut stage = Stage { instances: subquery.instances, inputs, source: None, operators: Vec::new(), sink: None };
+        let mut stage =
+            Stage { instances: subquery.instances, inputs, source: None, operators: Vec::new(), sink: None };
         for id in &subquery.nodes {
             self.add(*id, &mut stage).map_err(|error| error.in_node(self.plan.label(*id)))?;
         }
