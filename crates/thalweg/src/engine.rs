@@ -111,6 +111,6 @@ fn explained(plan: &Plan, format: ExplainFormat) -> Result<RecordBatch> {
         ExplainFormat::Json => format!("{:#}", render::json(plan)),
         ExplainFormat::Dot => render::dot(plan),
     };
-    let lines = StringArray::from_iter_values(text.lines());
+    let lines = StringArray::from(text.lines().collect::<Vec<_>>());
     Ok(RecordBatch::try_from_iter([("plan", Arc::new(lines) as ArrayRef)])?)
 }

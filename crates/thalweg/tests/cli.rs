@@ -262,13 +262,17 @@ fn an_empty_script_does_nothing_and_says_so() {
 }
 
 #[test]
-fn plans_are_explained_in_three_ways_and_nothing_is_run() {
+fn plans_are_explained_and_nothing_is_run() {
     let sql = format!("{NUMBERS} SELECT n FROM numbers WHERE n > 5");
     let text = thalweg(&["explain", "-c", &sql]);
     assert!(text.stdout.starts_with("Sink result"), "{}", text.stdout);
     assert!(text.stdout.contains("Source numbers (generator, 1 partition)"), "{}", text.stdout);
     assert!(thalweg(&["explain", "--json", "-c", &sql]).stdout.starts_with("{\n"));
     assert!(thalweg(&["explain", "--dot", "-c", &sql]).stdout.starts_with("digraph plan {\n"));
+    check(
+        &["-c", "EXPLAIN SELECT 1 AS a"],
+        "{\"plan\":\"Sink result  [subquery 0 × 1]\"}\n{\"plan\":\"└─ Values 1 rows  [subquery 0 × 1]\"}\n",
+    );
     let nothing = "error: nothing to explain\nhint: only SELECT and INSERT have a plan\n";
     check_stderr(&["explain", "-c", NUMBERS], 2, nothing);
 }

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IsTerminal, Write},
-    os::unix::fs::FileTypeExt,
+    os::{fd::AsFd, unix::fs::FileTypeExt},
     sync::Arc,
 };
 
@@ -71,8 +71,7 @@ impl Screen {
 
     /// How many columns there are.
     pub fn width(&self) -> usize {
-        let size = rustix::termios::tcgetwinsize(io::stderr());
-        size.ok().map_or(80, |size| usize::from(size.ws_col)).max(20)
+        width(io::stderr())
     }
 
     /// Prints lines, above the one that is redrawn.
@@ -130,6 +129,14 @@ impl Screen {
             false => format!("error: {message}"),
         }
     }
+}
+
+/// How many columns a terminal has.
+pub fn width(terminal: impl AsFd) -> usize {
+    let size = rustix::termios::tcgetwinsize(terminal);
+    let columns = size.map_or(0, |size| usize::from(size.ws_col));
+    // Some terminals do not know.
+    if columns == 0 { 80 } else { columns.max(20) }
 }
 
 /// Whether whoever looks at a terminal wants colours (no-color.org).

@@ -1,6 +1,7 @@
 //! Rows on standard output, as a table, JSON lines or CSV.
 
-pub mod table;
+mod layout;
+mod table;
 
 use std::io::{self, ErrorKind, IsTerminal, Stdout, Write};
 
@@ -10,8 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use thalweg_connectors::RowWriter;
 use thalweg_core::{Batch, Error, Progress, Result};
 
-use super::{Ending, arguments::Format, screen::wants_colour};
-use table::TableWriter;
+use super::{Ending, arguments::Format, screen};
+use table::{Looks, TableWriter};
 
 /// Writes the rows of one statement on standard output.
 pub enum Output {
@@ -27,7 +28,13 @@ impl Output {
         let is_terminal = io::stdout().is_terminal();
         let default = if is_terminal { Format::Table } else { Format::Json };
         match format.unwrap_or(default) {
-            Format::Table => Self::Table(TableWriter::new(io::stdout(), is_terminal && wants_colour())),
+            Format::Table => {
+                let looks = Looks {
+                    has_colour: is_terminal && screen::wants_colour(),
+                    screen: is_terminal.then(|| screen::width(io::stdout())),
+                };
+                Self::Table(TableWriter::new(io::stdout(), looks))
+            }
             Format::Json => Self::Rows(thalweg_connectors::json_lines(io::stdout())),
             Format::Csv => Self::Rows(thalweg_connectors::csv(io::stdout(), true)),
         }

@@ -1,34 +1,57 @@
 //! A table that grows with its rows: the header stands once, columns get wider when a value needs it, nothing is cut off.
+//! Rows that are wider than the screen stand one below the other, as records.
 //!
 //! ```text
-//!  origin │ flights
-//! ────────┼─────────
-//!  EWR    │      12
+//!  origin │ flights        ─ row 1 ─┬─────────────────────
+//! ────────┼─────────        origin  │ EWR
+//!  EWR    │      12        flights │ 12
 //! ```
 
 use std::io::Write;
 
-use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Schema};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::Schema;
 use thalweg_connectors::Cells;
 use thalweg_core::{Progress, Result};
-use unicode_width::UnicodeWidthStr;
 
-use super::write;
+use super::{
+    layout::{Column, Layout, Texts},
+    write,
+};
 
-const NULL: &str = "NULL";
+/// Where a table is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Looks {
+    /// Whether colours may tell what is a value and what is not.
+    pub has_colour: bool,
+    /// How many columns the screen has, if it is one.
+    pub screen: Option<usize>,
+}
 
 /// Writes rows as a table.
 pub struct TableWriter<W> {
     writer: W,
     layout: Layout,
-    has_header: bool,
+    shape: Shape,
+    screen: Option<usize>,
+}
+
+/// How rows stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// The first rows will tell.
+    Unknown,
+    /// Each on a line, below a header.
+    Lines,
+    /// Each value on a line; so many rows have been.
+    Records(u64),
 }
 
 impl<W: Write> TableWriter<W> {
-    /// A table, in which colours may tell what is a value and what is not.
-    pub fn new(writer: W, has_colour: bool) -> Self {
-        Self { writer, layout: Layout { columns: vec![], has_colour }, has_header: false }
+    /// A table that looks like this.
+    pub fn new(writer: W, looks: Looks) -> Self {
+        let layout = Layout { columns: vec![], has_colour: looks.has_colour };
+        Self { writer, layout, shape: Shape::Unknown, screen: looks.screen }
     }
 
     /// Names the columns. The header waits for the first rows, which say how wide they are.
@@ -40,103 +63,52 @@ impl<W: Write> TableWriter<W> {
 
     /// Writes rows. [`Progress::Finished`]: nobody reads any more.
     pub fn write(&mut self, rows: &RecordBatch) -> Result<Progress> {
+        if rows.num_rows() == 0 {
+            return Ok(Progress::Done);
+        }
         let columns = rows.columns().iter().map(texts).collect::<Result<Vec<_>>>()?;
         self.layout.widen(&columns);
-        let mut text = self.header();
-        (0..rows.num_rows()).for_each(|row| self.layout.row(&columns, row, &mut text));
+        let mut text = String::new();
+        self.decide(&mut text);
+        for row in 0..rows.num_rows() {
+            match &mut self.shape {
+                Shape::Records(number) => {
+                    *number += 1;
+                    self.layout.record(&columns, row, *number, &mut text);
+                }
+                _ => self.layout.row(&columns, row, &mut text),
+            }
+        }
         write(&mut self.writer, text.as_bytes())
     }
 
     /// There are no more rows: the header stands alone if there were none.
     pub fn finish(&mut self) -> Result<Progress> {
-        let text = self.header();
+        let mut text = String::new();
+        if self.shape == Shape::Unknown {
+            self.layout.header(&mut text);
+        }
         write(&mut self.writer, text.as_bytes())
     }
 
-    /// The header, the first time.
-    fn header(&mut self) -> String {
-        let mut text = String::new();
-        if !std::mem::replace(&mut self.has_header, true) {
-            self.layout.header(&mut text);
+    /// Decides how rows stand, the first time; a header is written where they stand on lines.
+    fn decide(&mut self, text: &mut String) {
+        if self.shape != Shape::Unknown {
+            return;
         }
-        text
-    }
-}
-
-/// How columns stand.
-struct Layout {
-    columns: Vec<Column>,
-    has_colour: bool,
-}
-
-struct Column {
-    name: String,
-    is_number: bool,
-    width: usize,
-}
-
-impl Column {
-    fn new(name: &str, data_type: &DataType) -> Self {
-        let name = printable(name);
-        Self { width: name.width(), name, is_number: data_type.is_numeric() }
-    }
-}
-
-impl Layout {
-    fn widen(&mut self, columns: &[Vec<Option<String>>]) {
-        for (column, texts) in self.columns.iter_mut().zip(columns) {
-            let widest = texts.iter().map(|text| text.as_deref().unwrap_or(NULL).width()).max();
-            column.width = column.width.max(widest.unwrap_or(0));
+        let is_too_wide = self.screen.is_some_and(|screen| self.layout.width() > screen);
+        self.shape = match is_too_wide && self.layout.columns.len() > 1 {
+            true => Shape::Records(0),
+            false => Shape::Lines,
+        };
+        if self.shape == Shape::Lines {
+            self.layout.header(text);
         }
-    }
-
-    fn header(&self, out: &mut String) {
-        self.line(out, |column| (column.name.as_str(), "\x1b[1m"));
-        let rules: Vec<_> = self.columns.iter().map(|column| "─".repeat(column.width + 2)).collect();
-        *out += self.dim();
-        *out += &rules.join("┼");
-        *out += self.plain();
-        out.push('\n');
-    }
-
-    fn row(&self, columns: &[Vec<Option<String>>], row: usize, out: &mut String) {
-        let mut columns = columns.iter();
-        self.line(out, |_| match columns.next().and_then(|texts| texts[row].as_deref()) {
-            Some(text) => (text, ""),
-            None => (NULL, self.dim()),
-        });
-    }
-
-    /// One line of the table: for each column a text and its style.
-    fn line<'a>(&'a self, out: &mut String, mut cell: impl FnMut(&'a Column) -> (&'a str, &'a str)) {
-        for (i, column) in self.columns.iter().enumerate() {
-            if i > 0 {
-                *out += &format!("{}│{}", self.dim(), self.plain());
-            }
-            let (text, style) = cell(column);
-            let (style, plain) = if self.has_colour && !style.is_empty() { (style, self.plain()) } else { ("", "") };
-            let blanks = " ".repeat(column.width - text.width());
-            let is_last = i + 1 == self.columns.len();
-            match column.is_number {
-                true => *out += &format!(" {blanks}{style}{text}{plain}"),
-                false if is_last => *out += &format!(" {style}{text}{plain}"),
-                false => *out += &format!(" {style}{text}{plain}{blanks}"),
-            }
-            *out += if is_last { "\n" } else { " " };
-        }
-    }
-
-    fn dim(&self) -> &'static str {
-        if self.has_colour { "\x1b[2m" } else { "" }
-    }
-
-    fn plain(&self) -> &'static str {
-        if self.has_colour { "\x1b[0m" } else { "" }
     }
 }
 
 /// A column's values as text; null is none.
-fn texts(column: &arrow_array::ArrayRef) -> Result<Vec<Option<String>>> {
+fn texts(column: &ArrayRef) -> Result<Texts> {
     let cells = Cells::new(column)?;
     let mut bytes = Vec::new();
     let text = |row| {
@@ -145,19 +117,9 @@ fn texts(column: &arrow_array::ArrayRef) -> Result<Vec<Option<String>>> {
         }
         bytes.clear();
         cells.write(row, &mut bytes)?;
-        Ok(Some(printable(&String::from_utf8_lossy(&bytes))))
+        Ok(Some(super::layout::printable(&String::from_utf8_lossy(&bytes))))
     };
     (0..column.len()).map(text).collect()
-}
-
-/// The text with escapes for what would break the table or speak to the terminal.
-fn printable(text: &str) -> String {
-    if !text.contains(char::is_control) {
-        return text.to_string();
-    }
-    text.chars()
-        .map(|letter| if letter.is_control() { letter.escape_default().to_string() } else { letter.into() })
-        .collect()
 }
 
 #[cfg(test)]
@@ -174,8 +136,8 @@ mod tests {
         RecordBatch::try_from_iter([("word", words), ("n", numbers)]).unwrap()
     }
 
-    fn table(batches: &[RecordBatch], has_colour: bool) -> String {
-        let mut table = TableWriter::new(Vec::new(), has_colour);
+    fn table(batches: &[RecordBatch], looks: Looks) -> String {
+        let mut table = TableWriter::new(Vec::new(), looks);
         table.begin(&batches[0].schema(), true).unwrap();
         batches.iter().for_each(|batch| assert_eq!(table.write(batch).unwrap(), Progress::Done));
         table.finish().unwrap();
@@ -186,7 +148,7 @@ mod tests {
     fn numbers_stand_right_and_the_header_stands_once() {
         let batches = [batch(&[Some("a"), None], &[Some(1), Some(200)]), batch(&[Some("longer")], &[None])];
         assert_eq!(
-            table(&batches, false),
+            table(&batches, Looks::default()),
             " word │   n\n\
              ──────┼─────\n a    │   1\n NULL │ 200\n longer │ NULL\n"
         );
@@ -194,12 +156,12 @@ mod tests {
 
     #[test]
     fn a_table_without_rows_is_its_header() {
-        assert_eq!(table(&[batch(&[], &[])], false), " word │ n\n──────┼───\n");
+        assert_eq!(table(&[batch(&[], &[])], Looks::default()), " word │ n\n──────┼───\n");
     }
 
     #[test]
     fn a_table_without_columns_is_empty_lines() {
-        let mut table = TableWriter::new(Vec::new(), false);
+        let mut table = TableWriter::new(Vec::new(), Looks::default());
         table.begin(&Schema::empty(), false).unwrap();
         table.finish().unwrap();
         assert_eq!(table.writer, b"\n\n");
@@ -211,7 +173,7 @@ mod tests {
         let numbers: ArrayRef = Arc::new(Float64Array::from(vec![1.5, -0.25, 1e300]));
         let rows = RecordBatch::try_from_iter([("name", column), ("x", numbers)]).unwrap();
         assert_eq!(
-            table(&[rows], false),
+            table(&[rows], Looks::default()),
             " name         │     x\n\
              ──────────────┼───────\n \
              日本         │   1.5\n \
@@ -222,8 +184,25 @@ mod tests {
 
     #[test]
     fn with_colours_null_is_not_the_word() {
-        let text = table(&[batch(&[Some("NULL"), None], &[Some(1), Some(2)])], true);
+        let text =
+            table(&[batch(&[Some("NULL"), None], &[Some(1), Some(2)])], Looks { has_colour: true, screen: None });
         assert!(text.contains(" NULL "), "{text:?}");
         assert!(text.contains(" \x1b[2mNULL\x1b[0m "), "{text:?}");
+    }
+
+    #[test]
+    fn rows_wider_than_the_screen_are_records() {
+        let batches = [batch(&[Some("a word"), None], &[Some(1), Some(200)]), batch(&[Some("b")], &[None])];
+        let on = |width| table(&batches, Looks { has_colour: false, screen: Some(width) });
+        let rule = "─".repeat(30);
+        assert_eq!(
+            on(12),
+            format!(
+                "─ row 1 ──┬{rule}\n word     │ a word\n n        │ 1\n\
+                 ─ row 2 ──┬{rule}\n word     │ NULL\n n        │ 200\n\
+                 ─ row 3 ──┬{rule}\n word     │ b\n n        │ NULL\n"
+            )
+        );
+        assert!(on(13).starts_with(" word   │   n\n"), "{}", on(13));
     }
 }
