@@ -93,18 +93,24 @@ impl Screen {
 
     /// Does something that may write on standard output, with the line out of its way.
     pub fn aside<T>(&self, act: impl FnOnce() -> T) -> T {
-        let mut line = self.line.lock();
-        if line.is_empty() || self.rows == Rows::Elsewhere {
-            return act();
-        }
-        print(ERASE);
-        let done = act();
         match self.rows {
-            Rows::Here => print(&line),
-            // The line comes back when it is redrawn, and by then the other program has had its turn.
-            _ => line.clear(),
+            Rows::Here => {
+                let line = self.line.lock();
+                if line.is_empty() {
+                    return act();
+                }
+                print(ERASE);
+                let done = act();
+                print(&line);
+                done
+            }
+            // The line comes back when it is redrawn: then the other program has had its turn, or keeps us waiting.
+            Rows::Pipe => {
+                self.show(String::new());
+                act()
+            }
+            Rows::Elsewhere => act(),
         }
-        done
     }
 
     /// Erases the line without waiting for anybody, for who ends the process.

@@ -122,8 +122,8 @@ fn line(metrics: &Metrics, rates: Rates, is_stopping: bool, width: usize) -> Str
         parts.extend((rows > 0).then(|| format!("{} {kind}", words::count(rows))));
     }
     parts.push(words::bytes(metrics.state_bytes));
-    // A line as wide as the screen would be broken into two.
-    let most = width - 1;
+    // A line as wide as the screen would be broken into two, also where the terminal adds ^C to it.
+    let most = width.saturating_sub("^C".len() + 1);
     while parts.len() > 1 && shown(&parts).width() > most {
         parts.pop();
     }
@@ -218,14 +218,14 @@ mod tests {
     fn what_matters_most_is_kept_on_a_narrow_screen() {
         let at = |width| line(&metrics(), RATES, false, width);
         assert_eq!(
-            at(130),
+            at(132),
             "in 1.23 M/s · out 34/s · watermark 2013-01-01T10:15:00Z, 5 min behind, held by partition …-EWR.csv \
              · 3 late · 1,200 bad · 12.3 MB"
         );
-        assert_eq!(at(80), "in 1.23 M/s · out 34/s · watermark 2013-01-01T10:15:00Z, 5 min behind · 3 late");
+        assert_eq!(at(82), "in 1.23 M/s · out 34/s · watermark 2013-01-01T10:15:00Z, 5 min behind · 3 late");
         assert_eq!(at(30), "in 1.23 M/s · out 34/s");
-        for width in 2..200 {
-            assert!(at(width).width() < width, "{width}");
+        for width in 3..200 {
+            assert!(at(width).width() <= width - 3, "{width}");
         }
     }
 
