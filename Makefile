@@ -2,7 +2,7 @@
 
 # Continuous integration builds outside the clone, so that the next run is warm.
 ifdef CI
-export CARGO_TARGET_DIR ?= $(HOME)/.cache/thalweg-target
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/thalweg-ci-target
 endif
 
 .PHONY: demo test lint goldens help

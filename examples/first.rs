@@ -2,7 +2,9 @@
 
 fn main() -> Result<(), thalweg::Error> {
     let mut engine = thalweg::Engine::new();
-    for batch in engine.sql("SELECT word, count(*) AS n FROM (VALUES ('to'), ('be'), ('to')) AS t (word) GROUP BY word")? {
+    for batch in
+        engine.sql("SELECT word, count(*) AS n FROM (VALUES ('to'), ('be'), ('to')) AS t (word) GROUP BY word")?
+    {
         println!("{:?}", batch?);
     }
     Ok(())

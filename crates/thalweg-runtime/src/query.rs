@@ -218,6 +218,7 @@ impl Wiring {
 
 /// Opens the partitions of a source for its instances.
 struct Opener {
+    table: String,
     source: Box<dyn thalweg_core::connector::Source>,
     shape: Arc<SourceShape>,
     instances: usize,
@@ -236,7 +237,7 @@ impl Opener {
             linger: duration(settings.batch_linger.0),
             idle: settings.watermark_idle.map(|idle| duration(idle.0)),
         };
-        Self { source: parts.source, shape: Arc::new(shape), instances, shared: Arc::clone(shared) }
+        Self { table: parts.table, source: parts.source, shape: Arc::new(shape), instances, shared: Arc::clone(shared) }
     }
 
     /// Every so-manieth partition is this instance's.
@@ -247,7 +248,7 @@ impl Opener {
             let task = place.clone();
             let wake: Wake = Arc::new(move || task.wake());
             let reader = self.source.open(number, wake).map_err(|error| error.in_node(&self.shape.label))?;
-            partitions.push((number as u32, names[number].clone(), reader));
+            partitions.push((number as u32, format!("{}/{}", self.table, names[number]), reader));
         }
         Ok(SourceReader::new(partitions, Arc::clone(&self.shape), Arc::clone(&self.shared.counters)))
     }

@@ -40,6 +40,8 @@ pub struct Stage {
 pub struct SourceParts {
     /// The node's name.
     pub label: String,
+    /// The table's name.
+    pub table: String,
     /// The table's partitions.
     pub source: Box<dyn Source>,
     /// What the columns are computed by, if they are not just those that are read.

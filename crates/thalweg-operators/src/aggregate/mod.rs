@@ -327,7 +327,10 @@ impl State for Aggregate {
     fn held(&self) -> String {
         match (self.open.len(), self.panes.values().map(Pane::count).sum::<usize>()) {
             (0, _) => String::new(),
-            (windows, groups) => format!("{windows} open windows with {groups} groups"),
+            (windows, groups) => {
+                let plural = |count: usize| if count == 1 { "" } else { "s" };
+                format!("{windows} open window{} with {groups} group{}", plural(windows), plural(groups))
+            }
         }
     }
 }

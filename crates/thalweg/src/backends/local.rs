@@ -148,6 +148,7 @@ impl Compiler<'_> {
         };
         Ok(SourceParts {
             label,
+            table: source.table.name.clone(),
             source: self.connector(&source.table)?.source(&source.table)?,
             computed,
             watermark: source.watermark,
@@ -225,7 +226,7 @@ fn aggregate_call(call: &node::AggregateCall, input: &DFSchema, exact_floats: bo
 
 fn constant_source(label: String, rows: RecordBatch) -> SourceParts {
     let source = Box::new(Constant { rows, partitions: ["values".to_string()] });
-    SourceParts { label, source, computed: None, watermark: None, skips_bad_rows: false }
+    SourceParts { label, table: "values".to_string(), source, computed: None, watermark: None, skips_bad_rows: false }
 }
 
 /// Rows written in the query, as a source.
