@@ -2,7 +2,10 @@
 //!
 //! `make goldens` writes what comes out into the files instead; read the difference before you commit it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -21,12 +24,22 @@ fn every_case_gives_its_rows_at_every_batch_size_and_parallelism() {
     let mut found = Vec::new();
     files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/slt"), &mut found);
     found.sort();
-    let (mut cases, mut failures) = (0, String::new());
-    for path in &found {
-        let (count, wrong) = testkit::slt::check_file(path, bless).unwrap();
-        cases += count;
-        failures.push_str(&wrong);
-    }
+    let (waiting, results) = (Mutex::new(found.iter()), Mutex::new(Vec::new()));
+    let next = || waiting.lock().unwrap().next();
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(path) = next() {
+                    let checked = testkit::slt::check_file(path, bless).unwrap();
+                    results.lock().unwrap().push((path, checked));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap();
+    results.sort();
+    let cases: usize = results.iter().map(|(_, (count, _))| count).sum();
+    let failures: String = results.into_iter().map(|(_, (_, wrong))| wrong).collect();
     println!("{cases} cases in {} files", found.len());
     assert!(failures.is_empty(), "\n{failures}");
     assert!(cases >= 150, "only {cases} cases");
