@@ -6,10 +6,10 @@ use arrow_schema::{Field, Schema};
 use thalweg_core::{
     Result,
     connector::{Options, Read, Reader, TableDefinition},
+    types::sql_name,
 };
 
 use crate::{
-    columns::type_name,
     format::{
         Format,
         reader::FormatReader,
@@ -60,7 +60,7 @@ fn data_type(sql: &str) -> arrow_schema::DataType {
     let new_york = Timestamp(Microsecond, Some("America/New_York".into()));
     let types = [Boolean, Int8, Int16, Int32, Int64, UInt8, UInt64, Float32, Float64, Utf8, Binary, Date32];
     let more = [Time64(Microsecond), Timestamp(Microsecond, None), new_york, Decimal128(9, 2)];
-    let found = types.into_iter().chain(more).find(|t| type_name(t).replace("(9, 2)", "") == sql);
+    let found = types.into_iter().chain(more).find(|t| sql_name(t).replace("(9, 2)", "") == sql);
     found.unwrap_or_else(|| panic!("no type {sql}"))
 }
 

@@ -4,6 +4,7 @@
 //!
 //! * [`error`]: whose fault it was and where
 //! * [`time`]: event time, [`Timestamp`] and [`Interval`]
+//! * [`types`]: what Arrow's types are called in SQL
 //! * [`window`]: which windows a row belongs to
 //! * [`selection`], [`batch`]: rows in columns, and which of them are still in
 //! * [`event`]: what travels on a pipe
@@ -22,6 +23,7 @@ pub mod operator;
 pub mod selection;
 pub mod state;
 pub mod time;
+pub mod types;
 pub mod window;
 
 pub use batch::{Batch, Origin};

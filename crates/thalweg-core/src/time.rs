@@ -98,8 +98,10 @@ impl fmt::Display for Interval {
     }
 }
 
-/// The proleptic Gregorian date of a day counted from the epoch (Hinnant, "chrono-compatible low-level date algorithms").
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
+/// Year, month and day, in the proleptic Gregorian calendar, of a day counted from the epoch.
+///
+/// Source: Hinnant, "chrono-compatible low-level date algorithms".
+pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -11,12 +11,9 @@ use datafusion_common::{
     tree_node::{Transformed, TreeNode, TreeNodeRecursion},
 };
 use datafusion_expr::{Expr, ExprSchemable, Operator, expr::BinaryExpr};
-use thalweg_core::{Error, error::Fault};
+use thalweg_core::{Error, error::Fault, types::sql_name};
 
-use crate::{
-    compile::physical,
-    error::{from_datafusion, type_name},
-};
+use crate::{compile::physical, error::from_datafusion};
 
 /// The error of an expression that failed on these rows, in our words.
 pub fn explain(expression: &Expr, schema: &DFSchema, rows: &RecordBatch, error: &DataFusionError) -> Error {
@@ -33,7 +30,7 @@ pub fn explain(expression: &Expr, schema: &DFSchema, rows: &RecordBatch, error: 
     // Arrow says "overflow happened on: 1 + 2", DataFusion says "Int64Array overflow on abs(1)".
     let overflow = found.message().split_once("overflow happened on: ").or(found.message().split_once(" overflow on "));
     if let Some((_, operation)) = overflow {
-        let kind = culprit.get_type(schema).map_or("value".into(), |kind| type_name(&kind).to_lowercase());
+        let kind = culprit.get_type(schema).map_or("value".into(), |kind| sql_name(&kind).to_lowercase());
         let operation = match culprit {
             Expr::Negative(_) => format!("-({})", operation.trim_start_matches("0 - ")),
             _ => operation.to_string(),
@@ -44,7 +41,7 @@ pub fn explain(expression: &Expr, schema: &DFSchema, rows: &RecordBatch, error: 
     if let Expr::Cast(cast) = culprit
         && let Some(value) = uncastable(&cast.expr, cast.field.data_type(), schema, rows)
     {
-        return Error::data(format!("{value} in {place} is not a value of type {}", type_name(cast.field.data_type())))
+        return Error::data(format!("{value} in {place} is not a value of type {}", sql_name(cast.field.data_type())))
             .with_hint("TRY_CAST gives null where a value does not fit");
     }
     Error::data(format!("{} in {place}", found.message()))

@@ -1,6 +1,6 @@
 //! DataFusion's and Arrow's errors in our words.
 
-use arrow_schema::{ArrowError, DataType, TimeUnit};
+use arrow_schema::ArrowError;
 use datafusion_common::DataFusionError;
 use thalweg_core::{Error, error::lower_first};
 
@@ -59,34 +59,6 @@ fn bare(text: &str) -> String {
         text = rest;
     }
     lower_first(text.trim_end_matches('.'))
-}
-
-/// What a type is called in SQL.
-pub fn type_name(kind: &DataType) -> String {
-    use DataType::*;
-    let name = match kind {
-        Null => "NULL",
-        Boolean => "BOOLEAN",
-        Int8 => "TINYINT",
-        Int16 => "SMALLINT",
-        Int32 => "INT",
-        Int64 => "BIGINT",
-        UInt8 => "TINYINT UNSIGNED",
-        UInt16 => "SMALLINT UNSIGNED",
-        UInt32 => "INT UNSIGNED",
-        UInt64 => "BIGINT UNSIGNED",
-        Float32 => "FLOAT",
-        Float64 => "DOUBLE",
-        Utf8 | LargeUtf8 | Utf8View => "STRING",
-        Binary | LargeBinary | BinaryView => "BYTES",
-        Decimal128(precision, scale) | Decimal256(precision, scale) => return format!("DECIMAL({precision}, {scale})"),
-        Date32 => "DATE",
-        Time32(_) | Time64(_) => "TIME",
-        Timestamp(TimeUnit::Microsecond, None) => "TIMESTAMP",
-        Timestamp(TimeUnit::Microsecond, Some(_)) => "TIMESTAMP_LTZ",
-        other => return other.to_string(),
-    };
-    name.into()
 }
 
 #[cfg(test)]

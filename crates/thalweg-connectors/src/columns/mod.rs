@@ -4,8 +4,8 @@ mod values;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_buffer::NullBufferBuilder;
-use arrow_schema::{DataType, FieldRef, SchemaRef, TimeUnit};
-use thalweg_core::{Error, Result, Timestamp, connector::TableDefinition};
+use arrow_schema::{FieldRef, SchemaRef};
+use thalweg_core::{Error, Result, Timestamp, connector::TableDefinition, types::sql_name};
 
 use crate::text::{Wrong, shown};
 use values::Values;
@@ -34,7 +34,7 @@ impl Columns {
     pub(crate) fn new(table: &TableDefinition) -> Result<Self> {
         let column = |(i, field): (usize, &FieldRef)| {
             let Some(values) = Values::new(field.data_type())? else {
-                let (name, type_name) = (field.name(), type_name(field.data_type()));
+                let (name, type_name) = (field.name(), sql_name(field.data_type()));
                 return Err(Error::query(format!("column \"{name}\" is {type_name}, which cannot be read from text"))
                     .with_hint("declare it as STRING and cast it in the query"));
             };
@@ -128,7 +128,7 @@ impl Column {
 
     /// Says what is wrong with a value.
     pub(crate) fn describe(&self, wrong: Wrong, text: &[u8]) -> String {
-        let (value, type_name) = (shown(text), type_name(self.field.data_type()));
+        let (value, type_name) = (shown(text), sql_name(self.field.data_type()));
         match wrong {
             Wrong::Type => format!("{value} is not a value of type {type_name}"),
             Wrong::Range if self.is_time => format!("{value} is out of the range of event time"),
@@ -140,38 +140,11 @@ impl Column {
     }
 }
 
-/// What a type is called in SQL.
-pub(crate) fn type_name(data_type: &DataType) -> String {
-    use DataType::*;
-    let name = match data_type {
-        Boolean => "BOOLEAN",
-        Int8 => "TINYINT",
-        Int16 => "SMALLINT",
-        Int32 => "INT",
-        Int64 => "BIGINT",
-        UInt8 => "TINYINT UNSIGNED",
-        UInt16 => "SMALLINT UNSIGNED",
-        UInt32 => "INT UNSIGNED",
-        UInt64 => "BIGINT UNSIGNED",
-        Float32 => "FLOAT",
-        Float64 => "DOUBLE",
-        Utf8 | LargeUtf8 | Utf8View => "STRING",
-        Binary | LargeBinary | BinaryView => "BYTES",
-        Decimal128(precision, scale) => return format!("DECIMAL({precision}, {scale})"),
-        Date32 => "DATE",
-        Time64(_) | Time32(_) => "TIME",
-        Timestamp(TimeUnit::Microsecond, None) => "TIMESTAMP",
-        Timestamp(TimeUnit::Microsecond, Some(_)) => "TIMESTAMP_LTZ",
-        other => return other.to_string(),
-    };
-    name.into()
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow_schema::{Field, Schema};
+    use arrow_schema::{DataType, Field, Schema, TimeUnit};
     use thalweg_core::connector::Options;
 
     use super::*;

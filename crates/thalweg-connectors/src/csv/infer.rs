@@ -162,11 +162,11 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::type_name;
+    use thalweg_core::types::sql_name;
 
     fn columns(csv: &Csv, text: &str) -> String {
         let Some(schema) = infer(csv, text.as_bytes(), true).unwrap() else { return "none".into() };
-        let column = |f: &Arc<Field>| format!("{} {}", f.name(), type_name(f.data_type()));
+        let column = |f: &Arc<Field>| format!("{} {}", f.name(), sql_name(f.data_type()));
         schema.fields().iter().map(column).collect::<Vec<_>>().join(", ")
     }
 

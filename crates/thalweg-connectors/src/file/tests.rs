@@ -221,7 +221,7 @@ fn a_year_of_departures_is_read_to_the_row() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/departures.csv.gz");
     let mut departures = table("x BIGINT", &format!("path={path}"));
     departures.columns = File.infer(&departures).unwrap();
-    let columns = departures.columns.fields().iter().map(|f| crate::columns::type_name(f.data_type()));
+    let columns = departures.columns.fields().iter().map(|f| thalweg_core::types::sql_name(f.data_type()));
     let types = columns.collect::<Vec<_>>().join(" ");
     assert_eq!(types, "TIMESTAMP STRING BIGINT STRING STRING STRING BIGINT BIGINT BIGINT BIGINT");
     departures.time = Some(0);

@@ -6,11 +6,12 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, TimeUnit};
 use thalweg_core::{
     Error, Result, Timestamp,
     connector::{Options, TableDefinition, parse_interval},
+    types::sql_name,
 };
 
 use super::{fill::Spacing, kinds::Kind};
 use crate::{
-    columns::{Columns, type_name},
+    columns::Columns,
     text::{
         number,
         time::{self, DAY, SECOND},
@@ -67,7 +68,7 @@ impl Said<'_> {
             DataType::Decimal128(precision, scale) => {
                 let most = 10i128.pow((*precision).into()) - 1;
                 let read = |text: &[u8]| number::decimal(text, *precision, *scale).ok();
-                let what = type_name(self.field.data_type());
+                let what = sql_name(self.field.data_type());
                 let (min, max) = (self.value("min", &what, 0, read)?, self.value("max", &what, most, read)?);
                 self.ordered(min <= max)?;
                 Ok(Kind::Decimals(min, max))
@@ -212,7 +213,7 @@ impl Said<'_> {
                 number::integer(text).ok().filter(|n| range(data_type).is_none_or(|(min, max)| (min..=max).contains(n)))
             }
         };
-        self.value(key, &format!("a value of type {}", type_name(data_type)), default, read)
+        self.value(key, &format!("a value of type {}", sql_name(data_type)), default, read)
     }
 
     fn ordered(&self, is_ordered: bool) -> Result<()> {
@@ -223,7 +224,7 @@ impl Said<'_> {
     }
 
     fn unfit(&self, kind: &str) -> Error {
-        let (name, type_name) = (self.field.name(), type_name(self.field.data_type()));
+        let (name, type_name) = (self.field.name(), sql_name(self.field.data_type()));
         Error::query(format!("column \"{name}\" is {type_name}, which kind '{kind}' cannot make")).with_hint(format!(
             "give it values: '{}' = 'choice', '{}' = 'a,b'",
             self.key("kind"),

@@ -106,10 +106,10 @@ impl Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::columns::type_name;
+    use thalweg_core::types::sql_name;
 
     fn check(text: &str, expected: &str) {
-        let column = |f: &Arc<Field>| format!("{} {}", f.name(), type_name(f.data_type()));
+        let column = |f: &Arc<Field>| format!("{} {}", f.name(), sql_name(f.data_type()));
         let columns =
             infer(text.as_bytes(), true).map(|s| s.fields().iter().map(column).collect::<Vec<_>>().join(", "));
         assert_eq!(columns.as_deref().unwrap_or("none"), expected, "{text}");

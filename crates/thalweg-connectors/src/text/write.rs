@@ -6,10 +6,10 @@ use arrow_array::{Array, ArrayRef, BooleanArray, StructArray, cast::AsArray, typ
 use arrow_buffer::OffsetBuffer;
 use arrow_cast::{cast, display::ArrayFormatter, display::FormatOptions};
 use arrow_schema::{DataType, TimeUnit};
-use thalweg_core::Result;
+use thalweg_core::{Result, time::civil_from_days};
 
 use super::{
-    time::{DAY, SECOND, civil_from_days},
+    time::{DAY, SECOND},
     zone::Zone,
 };
 
