@@ -53,9 +53,9 @@ impl Grid {
         Interval(self.offset)
     }
 
-    /// The same windows, one of which starts at `t`.
+    /// The same windows, one of which starts as far after `t` as one of these starts after the epoch.
     pub fn anchored_at(self, t: Timestamp) -> Self {
-        Self { offset: t.0.rem_euclid(self.slide), ..self }
+        Self { offset: (t.0 + self.offset).rem_euclid(self.slide), ..self }
     }
 
     /// The windows that contain `t`, earliest first; none where `t` falls into a gap.
@@ -151,5 +151,7 @@ mod tests {
     fn an_anchor_moves_the_grid() {
         let windows: Vec<_> = grid(10, 10, 0).anchored_at(Timestamp(-7)).windows(Timestamp(2)).collect();
         assert_eq!(windows, [span(-7, 3)]);
+        let shifted: Vec<_> = grid(10, 10, 2).anchored_at(Timestamp(-7)).windows(Timestamp(2)).collect();
+        assert_eq!(shifted, [span(-5, 5)]);
     }
 }

@@ -26,7 +26,11 @@ pub struct Chain {
     key_groups: KeyGroups,
     on_barrier: OnBarrier,
     calls: u64,
+    rows_since: usize,
 }
+
+/// After how many rows at the latest a state is measured again.
+const MEASURED_ROWS: usize = 4096;
 
 struct Link {
     parts: OperatorParts,
@@ -75,6 +79,7 @@ impl Chain {
             key_groups,
             on_barrier,
             calls: 0,
+            rows_since: 0,
         })
     }
 
@@ -91,7 +96,7 @@ impl Chain {
                 Work::Deliver(at, ..) | Work::Resume(at) | Work::PassTime(at) if at < self.first_alive => {}
                 Work::Deliver(at, _, event) if at == self.links.len() => self.put_out(event),
                 Work::Deliver(at, port, event) => self.receive(at, port, event)?,
-                Work::Resume(at) => self.call(at, |operator, _, output| operator.resume(output))?,
+                Work::Resume(at) => self.call(at, 0, |operator, _, output| operator.resume(output))?,
                 Work::PassTime(at) => self.pass_time(at),
             }
         }
@@ -130,7 +135,8 @@ impl Chain {
         match event {
             Event::Batch(batch) => {
                 frontier.wake(port);
-                self.call(at, |operator, _, output| operator.on_batch(port, batch, output))
+                let rows = batch.len();
+                self.call(at, rows, |operator, _, output| operator.on_batch(port, batch, output))
             }
             Event::Watermark(t) => match frontier.advance(port, t) {
                 true => self.time_moved(at),
@@ -155,13 +161,14 @@ impl Chain {
 
     fn time_moved(&mut self, at: usize) -> Result<()> {
         self.work.push(Work::PassTime(at));
-        self.call(at, |operator, frontier, output| operator.on_time(frontier, output))
+        self.call(at, 0, |operator, frontier, output| operator.on_time(frontier, output))
     }
 
     /// Calls an operator, and notes what is to be done with what it put out: first that, then the rest of the call.
     fn call(
         &mut self,
         at: usize,
+        rows_in: usize,
         call: impl FnOnce(&mut dyn Operator, &Frontier, &mut Output) -> Result<Progress>,
     ) -> Result<()> {
         self.running = Some(at);
@@ -174,11 +181,13 @@ impl Chain {
         link.counters.rows_out.fetch_add(rows as u64, Relaxed);
         link.counters.late_rows.fetch_add(link.output.take_late(), Relaxed);
         self.calls += 1;
-        // The size of a state changes slowly, and asking for it takes a walk over its parts.
-        if (self.calls.is_multiple_of(16) || progress != Progress::Done)
+        // Asking for the size of a state takes a walk over its parts, so it is not asked for after every small batch.
+        self.rows_since += rows_in;
+        if (self.calls < 16 || self.rows_since >= MEASURED_ROWS || self.calls.is_multiple_of(16))
             && let Some(state) = link.operator.state()
         {
             link.counters.state_bytes.store(state.bytes(), Relaxed);
+            self.rows_since = 0;
         }
         match progress {
             Progress::Done => {}

@@ -171,7 +171,7 @@ impl SourceReader {
         if let Some(idle) = self.shape.idle.filter(|_| partition.state == PartitionState::Active) {
             let due = partition.last_rows + idle;
             if due <= now {
-                tracing::info!(partition = %partition.progress.name, "no rows for {idle:?}: not waited for any more");
+                tracing::warn!(partition = %partition.progress.name, "no rows for {idle:?}: not waited for any more");
                 return self.emit_other(i, Read::Idle);
             }
             until = Some(until.map_or(due, |at| at.min(due)));

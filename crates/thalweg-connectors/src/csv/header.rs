@@ -32,9 +32,11 @@ impl Layout {
     }
 }
 
-/// Whether a record looks like a header: it names one of the columns at least.
+/// Whether a record looks like a header: one of its fields names a column. A field without text names none, though the column
+/// may be called as if it were in a header.
 pub(super) fn is_header(record: &Record<'_>, columns: &Schema) -> bool {
-    let names = column_names(record);
+    let texts = record.texts().map(|text| text.trim().to_string()).filter(|text| !text.is_empty());
+    let names: Vec<String> = texts.collect();
     columns.fields().iter().any(|column| position(&names, column.name()).is_some())
 }
 

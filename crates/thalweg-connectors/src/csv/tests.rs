@@ -46,6 +46,7 @@ fn headers_are_found_by_their_names() {
     check("b BIGINT, a STRING", "", "A, B ,c\nx,1,y\n", &["1 x"]);
     check("a BIGINT, b STRING", "", "1,x\n", &["1 x"]);
     check("a STRING, b STRING", "csv.header=false", "a,b\n", &["a b"]);
+    check("column0 STRING, column1 STRING", "", "1,\n2,x\n", &["1 null", "2 x"]);
     check("a BIGINT", "csv.header=true", "b,c\n1,2\n", &["error: column \"a\" is not in the header of input"]);
     check("a BIGINT, d BIGINT", "", "a,b\n1,2\n", &["error: column \"d\" is not in the header of input"]);
 }
