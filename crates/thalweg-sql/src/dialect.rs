@@ -1,8 +1,8 @@
-//! How our SQL is cut into words, and the one expression that Flink adds: `TABLE t` as an argument.
+//! How our SQL is cut into words, and the expressions that sqlparser does not read as we do.
 
 use sqlparser::{
     ast::{Expr, Ident},
-    dialect::Dialect,
+    dialect::{Dialect, Precedence},
     keywords::Keyword,
     parser::{Parser, ParserError},
     tokenizer::Token,
@@ -46,6 +46,22 @@ impl Dialect for ThalwegDialect {
 
     fn supports_nested_comments(&self) -> bool {
         true
+    }
+
+    fn supports_bitwise_shift_operators(&self) -> bool {
+        true
+    }
+
+    /// `a IS DISTINCT FROM b AND c` asks two things: sqlparser would compare `a` with `b AND c`.
+    fn parse_infix(&self, parser: &mut Parser, left: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
+        use Keyword::{DISTINCT, FROM, IS, NOT};
+        let is_distinct = parser.parse_keywords(&[IS, DISTINCT, FROM]);
+        if !is_distinct && !parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]) {
+            return None;
+        }
+        let make = if is_distinct { Expr::IsDistinctFrom } else { Expr::IsNotDistinctFrom };
+        let right = parser.parse_subexpr(self.prec_value(Precedence::Is));
+        Some(right.map(|right| make(Box::new(left.clone()), Box::new(right))))
     }
 
     /// `TABLE t` and `TABLE (SELECT …)`, the input of a window function.

@@ -23,6 +23,7 @@ mod describe;
 mod diagnose;
 mod dialect;
 mod functions;
+mod guard;
 mod insert;
 mod lower;
 mod optimize;

@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use datafusion_common::{Result, config::ConfigOptions};
-use datafusion_expr::LogicalPlan;
+use datafusion_common::{Result, config::ConfigOptions, tree_node::Transformed};
+use datafusion_expr::{Expr, LogicalPlan, expr_rewriter::NamePreserver, utils::merge_schema};
 use datafusion_optimizer::{
-    Analyzer, Optimizer, OptimizerContext, OptimizerRule, common_subexpr_eliminate::CommonSubexprEliminate,
-    eliminate_duplicated_expr::EliminateDuplicatedExpr, optimize_projections::OptimizeProjections,
-    optimize_unions::OptimizeUnions, push_down_filter::PushDownFilter,
+    Analyzer, ApplyOrder, Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule,
+    common_subexpr_eliminate::CommonSubexprEliminate, eliminate_duplicated_expr::EliminateDuplicatedExpr,
+    optimize_projections::OptimizeProjections, optimize_unions::OptimizeUnions, push_down_filter::PushDownFilter,
     replace_distinct_aggregate::ReplaceDistinctWithAggregate, simplify_expressions::SimplifyExpressions,
 };
 
-use crate::functions::Microseconds;
+use crate::{functions::Microseconds, guard};
 
 /// The plan with the types of its expressions settled.
 pub(crate) fn analyze(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
@@ -27,7 +27,7 @@ pub(crate) fn analyze(plan: LogicalPlan, options: &ConfigOptions) -> Result<Logi
 pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
     let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
         Arc::new(OptimizeUnions::new()),
-        Arc::new(SimplifyExpressions::new()),
+        Arc::new(Simplify::default()),
         Arc::new(ReplaceDistinctWithAggregate::new()),
         Arc::new(EliminateDuplicatedExpr::new()),
         Arc::new(PushDownFilter::new()),
@@ -39,7 +39,7 @@ pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<Log
 
 /// The plan with its expressions simplified: `now()` becomes the query's start, constants are computed.
 pub(crate) fn simplify(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-    run(plan, options, vec![Arc::new(SimplifyExpressions::new())])
+    run(plan, options, vec![Arc::new(Simplify::default())])
 }
 
 fn run(
@@ -49,4 +49,47 @@ fn run(
 ) -> Result<LogicalPlan> {
     let context = OptimizerContext::new_with_config_options(Arc::new(options.clone()));
     Optimizer::with_rules(rules).optimize(plan, &context, |_, _| {})
+}
+
+/// DataFusion's simplification, with arithmetic that does not wrap around.
+#[derive(Debug, Default)]
+struct Simplify {
+    inner: SimplifyExpressions,
+}
+
+impl OptimizerRule for Simplify {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.inner.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let schema = merge_schema(&plan.inputs());
+        let guarded = under_its_names(plan, |expression| guard::guarded(expression, &schema))?;
+        let simple = self.inner.rewrite(guarded.data, config)?;
+        if !guarded.transformed {
+            return Ok(simple);
+        }
+        let open = under_its_names(simple.data, guard::unguarded)?;
+        Ok(Transformed::new_transformed(open.data, simple.transformed))
+    }
+}
+
+/// The plan with other expressions, whose columns keep their names.
+fn under_its_names(
+    plan: LogicalPlan,
+    rewrite: impl Fn(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let names = NamePreserver::new(&plan);
+    plan.map_expressions(|expression| {
+        let name = names.save(&expression);
+        Ok(rewrite(expression)?.update_data(|expression| name.restore(expression)))
+    })
 }
