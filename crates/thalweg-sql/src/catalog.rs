@@ -65,6 +65,7 @@ pub(crate) struct Watermark {
 #[derive(Debug)]
 pub(crate) struct View {
     pub columns: Vec<Name>,
+    pub comment: Option<String>,
     pub query: Box<Query>,
     pub text: String,
     pub is_temporary: bool,

@@ -171,6 +171,7 @@ pub(crate) fn view(declared: &CreateView, planner: &Planner, words: &Words) -> R
     }
     let view = View {
         columns: declared.columns.clone(),
+        comment: declared.comment.clone(),
         query: declared.query.clone(),
         text: declared.text.clone(),
         is_temporary: declared.is_temporary,

@@ -100,7 +100,8 @@ pub(crate) fn show_create(name: &str, relation: &Relation) -> Result<RecordBatch
             let temporary = if view.is_temporary { "TEMPORARY " } else { "" };
             let names: Vec<_> = view.columns.iter().map(|column| identifier(&column.text)).collect();
             let columns = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-            format!("CREATE {temporary}VIEW {}{columns} AS {}", identifier(name), view.text)
+            let comment = view.comment.as_ref().map(|text| format!(" COMMENT {}", quoted(text))).unwrap_or_default();
+            format!("CREATE {temporary}VIEW {}{columns}{comment} AS {}", identifier(name), view.text)
         }
     };
     rows(vec![("result", text([statement]))])

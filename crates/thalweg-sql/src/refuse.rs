@@ -1,7 +1,8 @@
 //! What is not there: each with the reason, and the way out where there is one.
 
+use arrow_schema::DataType;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_expr::{Distinct, Expr, LogicalPlan};
+use datafusion_expr::{Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan};
 use sqlparser::{
     ast::{Query, Spanned, TableFactor},
     tokenizer::TokenWithSpan,
@@ -11,6 +12,7 @@ use thalweg_core::{Error, Result, error::Span};
 use crate::{
     diagnose,
     script::{self, Words, is_word},
+    types,
 };
 
 /// The words that give it away, what is said, and what to do.
@@ -67,7 +69,7 @@ const STATEMENTS: [Refusal; 28] = [
     ("TABLE", "TABLE t is not there as a statement", "write SELECT * FROM t"),
 ];
 
-const CLAUSES: [Refusal; 33] = [
+const CLAUSES: [Refusal; 32] = [
     (
         "MATCH_RECOGNIZE",
         "MATCH_RECOGNIZE is not there yet",
@@ -88,7 +90,6 @@ const CLAUSES: [Refusal; 33] = [
         "put the streams together with UNION ALL, and group what belongs together by a window and a key",
     ),
     ("OVER", "OVER is not there yet", "aggregate over TUMBLE or HOP windows with GROUP BY window_start, window_end"),
-    ("WITHIN GROUP", "WITHIN GROUP is not there yet", "write approx_percentile_cont(column, 0.5) or median(column)"),
     ("INTERSECT", "INTERSECT is not there: it would have to remember every row for ever", "filter with WHERE"),
     ("EXCEPT", "EXCEPT is not there: it would have to remember every row for ever", "filter with WHERE"),
     ("MINUS", "MINUS is not there: it would have to remember every row for ever", "filter with WHERE"),
@@ -96,7 +97,11 @@ const CLAUSES: [Refusal; 33] = [
     ("GROUPING SETS", "GROUPING SETS are not there yet", "write one SELECT per grouping, and UNION ALL between them"),
     ("ROLLUP", "ROLLUP is not there yet", "write one SELECT per grouping, and UNION ALL between them"),
     ("CUBE", "CUBE is not there yet", "write one SELECT per grouping, and UNION ALL between them"),
-    ("DISTINCT ON", "DISTINCT ON is not there yet", "group by the keys, and take first_value(…) of the other columns"),
+    (
+        "DISTINCT ON",
+        "DISTINCT ON is not there yet",
+        "group by the keys, and take first_value(x ORDER BY …) of the other columns",
+    ),
     ("SORT BY", "SORT BY is not there", "write ORDER BY"),
     ("CLUSTER BY", "CLUSTER BY is not there", "leave it out"),
     ("DISTRIBUTE BY", "DISTRIBUTE BY is not there", "leave it out"),
@@ -268,9 +273,11 @@ fn refuse_node(node: &LogicalPlan, words: &Words) -> Option<Error> {
         LogicalPlan::RecursiveQuery(_) => by("RECURSIVE"),
         LogicalPlan::Subquery(_) => by("LATERAL"),
         LogicalPlan::Distinct(Distinct::On(_)) => by("DISTINCT ON"),
+        LogicalPlan::Aggregate(aggregate) => {
+            aggregate.aggr_expr.iter().find_map(|call| refuse_filter(call, aggregate, words))
+        }
         LogicalPlan::Projection(_)
         | LogicalPlan::Filter(_)
-        | LogicalPlan::Aggregate(_)
         | LogicalPlan::Sort(_)
         | LogicalPlan::Union(_)
         | LogicalPlan::TableScan(_)
@@ -282,6 +289,18 @@ fn refuse_node(node: &LogicalPlan, words: &Words) -> Option<Error> {
         | LogicalPlan::Distinct(Distinct::All(_)) => None,
         other => Some(Error::query(format!("this cannot be run on a stream: {}", other.display())).at(words.start())),
     }
+}
+
+/// DataFusion looks at the type of a condition in WHERE and HAVING, and not at that of one in FILTER.
+fn refuse_filter(call: &Expr, aggregate: &Aggregate, words: &Words) -> Option<Error> {
+    let Expr::AggregateFunction(function) = call.clone().unalias() else { return None };
+    let kind = function.params.filter?.get_type(aggregate.input.schema()).ok()?;
+    let is_condition = matches!(kind, DataType::Boolean | DataType::Null);
+    (!is_condition).then(|| {
+        Error::query(format!("the condition is {}, expected BOOLEAN", types::flink_name(&kind)))
+            .with_hint("compare it with something: x > 0")
+            .at(words.find_keywords("FILTER").unwrap_or(words.start()))
+    })
 }
 
 fn refuse_expression(expression: &Expr, words: &Words) -> Option<Error> {

@@ -103,6 +103,7 @@ pub(crate) struct CreateView {
     pub exists: Exists,
     pub is_temporary: bool,
     pub columns: Vec<Name>,
+    pub comment: Option<String>,
     pub query: Box<Query>,
     pub text: String,
 }
@@ -208,14 +209,12 @@ impl Reader<'_> {
         let exists = self.exists(replaces)?;
         let name = self.table_name()?;
         let columns = if self.parser.consume_token(&Token::LParen) { self.names()? } else { Vec::new() };
-        if self.accept("COMMENT") {
-            self.text()?;
-        }
+        let comment = if self.accept("COMMENT") { Some(self.text()?.0) } else { None };
         self.expect_word("AS")?;
         let from = self.parser.index();
         let query = self.query()?;
         let text = self.words.text_of(from, self.parser.index()).to_string();
-        Ok(Kind::CreateView(Box::new(CreateView { name, exists, is_temporary, columns, query, text })))
+        Ok(Kind::CreateView(Box::new(CreateView { name, exists, is_temporary, columns, comment, query, text })))
     }
 
     fn drop(&mut self) -> Result<Kind> {

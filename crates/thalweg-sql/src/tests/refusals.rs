@@ -202,7 +202,7 @@ SELECT origin, count(*) FROM f GROUP BY GROUPING SETS ((origin), ())
 
 SELECT DISTINCT ON (origin) origin FROM f
   [DISTINCT] DISTINCT ON is not there yet
-    group by the keys, and take first_value(…) of the other columns
+    group by the keys, and take first_value(x ORDER BY …) of the other columns
 
 SELECT * FROM s FOR SYSTEM_TIME AS OF ts
   [FOR] temporal joins are not there yet
