@@ -88,9 +88,10 @@ impl Frontier {
         self.combined
     }
 
-    /// Whether nothing is to be waited for on any port.
+    /// Whether nothing is to be waited for on any port, and yet something may come: each is idle or at its end, but not all
+    /// are at their end.
     pub fn is_idle(&self) -> bool {
-        self.ports.iter().all(|port| port.is_idle)
+        self.ports.iter().all(|port| port.is_idle || port.is_over()) && !self.ports.iter().all(PortTime::is_over)
     }
 
     /// Whether nothing is to be waited for on this port.
@@ -122,12 +123,18 @@ impl Frontier {
     }
 
     fn recombine(&mut self) -> bool {
-        let active = self.ports.iter().filter(|port| !port.is_idle).map(|port| port.reached).min();
-        let moved = active.is_some_and(|t| t > self.combined);
-        if moved {
-            self.combined = active.expect("moved");
-        }
-        moved
+        // An idle port may still wake up: the stream is over only when every port is.
+        let is_over = self.ports.iter().all(PortTime::is_over);
+        let active = self.ports.iter().filter(|port| !port.is_idle && (is_over || !port.is_over()));
+        let reached = active.map(|port| port.reached).min().filter(|t| *t > self.combined);
+        self.combined = reached.unwrap_or(self.combined);
+        reached.is_some()
+    }
+}
+
+impl PortTime {
+    fn is_over(&self) -> bool {
+        self.reached == Timestamp::MAX
     }
 }
 
@@ -212,5 +219,19 @@ mod tests {
         assert_eq!(frontier.combined(), Timestamp(10));
         assert!(!frontier.advance(1, Timestamp(3)));
         assert_eq!((frontier.combined(), frontier.of(1)), (Timestamp(10), Timestamp(3)));
+    }
+
+    #[test]
+    fn a_stream_is_over_only_when_every_port_is_even_if_the_others_are_idle() {
+        let mut frontier = Frontier::new(2);
+        frontier.advance(0, Timestamp(10));
+        assert!(frontier.idle(1));
+        assert!(!frontier.advance(0, Timestamp::MAX), "port 1 may wake up");
+        assert!(frontier.is_idle());
+        frontier.wake(1);
+        assert!(frontier.advance(1, Timestamp(20)));
+        assert_eq!(frontier.combined(), Timestamp(20));
+        assert!(frontier.advance(1, Timestamp::MAX));
+        assert!(!frontier.is_idle());
     }
 }

@@ -1,6 +1,9 @@
-//! Saving raw rows, for operators that wait with rows before they do anything with them.
+//! Rows as keys, and raw rows as state, for operators that compare rows or wait with them.
 
-use arrow_array::{Int64Array, RecordBatch};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray, types::*};
+use arrow_schema::DataType;
 use arrow_select::concat::concat_batches;
 use thalweg_core::{
     Batch, Result, Timestamp,
@@ -15,7 +18,7 @@ pub fn save(batches: &[Batch], snapshot: &mut Writer) -> Result<()> {
         let met = batch.behind().map(|behind| batch.rows().map(|row| behind[row].0).collect::<Vec<_>>());
         snapshot.number(i64::from(met.is_some()));
         if let Some(met) = met {
-            let column = std::sync::Arc::new(Int64Array::from(met)) as arrow_array::ArrayRef;
+            let column = Arc::new(Int64Array::from(met)) as ArrayRef;
             snapshot.batch(&RecordBatch::try_from_iter([("met", column)])?)?;
         }
     }
@@ -46,4 +49,19 @@ pub fn together(schema: &arrow_schema::SchemaRef, batches: &[Batch]) -> Result<R
 /// How many bytes the batches keep alive.
 pub fn bytes(batches: &[Batch]) -> usize {
     batches.iter().map(Batch::bytes).sum()
+}
+
+/// A column to be compared by: as in PostgreSQL, −0.0 and 0.0 are one value, and so are all NaNs, the largest.
+pub fn canonical(column: &ArrayRef) -> ArrayRef {
+    fn plain(value: f64) -> f64 {
+        if value.is_nan() { f64::NAN } else { value + 0.0 }
+    }
+    match column.data_type() {
+        DataType::Float64 => Arc::new(column.as_primitive::<Float64Type>().unary::<_, Float64Type>(plain)) as ArrayRef,
+        DataType::Float32 => {
+            let canonical = |value: f32| if value.is_nan() { f32::NAN } else { value + 0.0 };
+            Arc::new(column.as_primitive::<Float32Type>().unary::<_, Float32Type>(canonical))
+        }
+        _ => Arc::clone(column),
+    }
 }

@@ -58,11 +58,11 @@ impl Sort {
         let mut columns: Vec<ArrayRef> = Vec::new();
         let mut fields = Vec::new();
         for (key, options) in &self.keys {
-            columns.push(key.evaluate(&batch)?);
+            columns.push(rows::canonical(&key.evaluate(&batch)?));
             fields.push(SortField::new_with_options(columns[columns.len() - 1].data_type().clone(), *options));
         }
         for column in all.columns() {
-            columns.push(Arc::clone(column));
+            columns.push(rows::canonical(column));
             fields.push(SortField::new(column.data_type().clone()));
         }
         let encoded = RowConverter::new(fields)?.convert_columns(&columns)?;

@@ -121,7 +121,9 @@ impl Settings {
             "parallelism" => self.parallelism = within(1024)?,
             "batch.rows" => self.batch_rows = within(1 << 20)?,
             "batch.linger" => self.batch_linger = interval()?,
-            "watermark.idle" => self.watermark_idle = if value == "off" { None } else { Some(interval()?) },
+            "watermark.idle" => {
+                self.watermark_idle = if value == "off" { None } else { Some(interval().filter(|idle| idle.0 > 0)?) }
+            }
             "late.allowed" => self.late_allowed = interval()?,
             "memory.limit" => self.memory_limit = if value == "off" { None } else { Some(parse_bytes(value)?) },
             "time.zone" => self.time_zone = value.to_string(),

@@ -138,12 +138,11 @@ impl Chain {
                 let rows = batch.len();
                 self.call(at, rows, |operator, _, output| operator.on_batch(port, batch, output))
             }
-            Event::Watermark(t) => match frontier.advance(port, t) {
-                true => self.time_moved(at),
-                false => Ok(()),
-            },
-            Event::Idle => {
-                let moved = frontier.idle(port);
+            Event::Watermark(_) | Event::Idle => {
+                let moved = match event {
+                    Event::Watermark(t) => frontier.advance(port, t),
+                    _ => frontier.idle(port),
+                };
                 if frontier.is_idle() {
                     self.work.push(Work::Deliver(at + 1, 0, Event::Idle));
                 }

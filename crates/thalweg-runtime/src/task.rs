@@ -13,7 +13,7 @@ use std::{
 };
 
 use parking_lot::{Condvar, Mutex};
-use thalweg_core::{Epoch, Error, Event, Port, Progress, Result, Timestamp, connector::Sink};
+use thalweg_core::{Epoch, Error, Event, Frontier, Port, Progress, Result, Timestamp, connector::Sink};
 
 use crate::{
     chain::Chain,
@@ -140,8 +140,8 @@ pub enum Intake {
 pub struct Pipes {
     inputs: Vec<Input>,
     next: usize,
-    frontier: thalweg_core::Frontier,
-    ports: Vec<PortState>,
+    /// How far time has come on each port, over the pipes that deliver to it.
+    ports: Vec<Frontier>,
 }
 
 struct Input {
@@ -150,12 +150,6 @@ struct Input {
     /// The barrier at which it waits for the others.
     at_barrier: Option<Epoch>,
     is_over: bool,
-}
-
-#[derive(Clone)]
-struct PortState {
-    passed: Timestamp,
-    is_idle: bool,
 }
 
 /// Where a task's events go.
@@ -314,9 +308,9 @@ impl Pipes {
     pub fn new(receivers: Vec<(Port, Receiver)>, ports: usize) -> Self {
         let input = |(port, receiver)| Input { port, receiver, at_barrier: None, is_over: false };
         let inputs: Vec<_> = receivers.into_iter().map(input).collect();
-        let frontier = thalweg_core::Frontier::new(inputs.len().max(1));
-        let state = PortState { passed: Timestamp::MIN, is_idle: false };
-        Self { inputs, next: 0, frontier, ports: vec![state; ports.max(1)] }
+        let pipes = |port: usize| inputs.iter().filter(|input: &&Input| input.port == port).count().max(1);
+        let ports = (0..ports.max(1)).map(|port| Frontier::new(pipes(port))).collect();
+        Self { inputs, next: 0, ports }
     }
 
     fn next(&mut self) -> Taken {
@@ -347,10 +341,12 @@ impl Pipes {
     /// Combines the pipes of a port: time on it is the slowest pipe's.
     fn receive(&mut self, number: usize, envelope: Envelope) -> Taken {
         let port = self.inputs[number].port;
-        match envelope.event {
+        let frontier = &mut self.ports[port];
+        let place = self.inputs[..number].iter().filter(|input| input.port == port).count();
+        let was_idle = frontier.is_idle();
+        let moved = match envelope.event {
             Event::Batch(_) => {
-                self.frontier.wake(number);
-                self.ports[port].is_idle = false;
+                frontier.wake(place);
                 return Taken::Events(vec![(port, envelope.event)], envelope.arrived);
             }
             Event::Barrier(epoch) => {
@@ -358,28 +354,14 @@ impl Pipes {
                 return Taken::NOTHING_NEW;
             }
             Event::Watermark(t) => {
-                self.frontier.advance(number, t);
                 self.inputs[number].is_over = t == Timestamp::MAX;
+                frontier.advance(place, t)
             }
-            Event::Idle => {
-                self.frontier.idle(number);
-            }
-        }
-        let pipes = || (0..self.inputs.len()).filter(|i| self.inputs[*i].port == port);
-        let slowest = pipes().filter(|i| !self.frontier.is_idle_on(*i)).map(|i| self.frontier.of(i)).min();
-        let state = &mut self.ports[port];
-        let event = match slowest {
-            Some(t) if t > state.passed => {
-                state.passed = t;
-                Event::Watermark(t)
-            }
-            None if !state.is_idle => {
-                state.is_idle = true;
-                Event::Idle
-            }
-            _ => return Taken::NOTHING_NEW,
+            Event::Idle => frontier.idle(place),
         };
-        Taken::Events(vec![(port, event)], envelope.arrived)
+        let time = moved.then(|| (port, Event::Watermark(frontier.combined())));
+        let idle = (frontier.is_idle() && !was_idle).then_some((port, Event::Idle));
+        Taken::Events(time.into_iter().chain(idle).collect(), envelope.arrived)
     }
 }
 

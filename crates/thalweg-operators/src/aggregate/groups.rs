@@ -1,13 +1,13 @@
 //! Numbers the distinct keys of a pane.
 
-use std::sync::Arc;
-
-use arrow_array::{ArrayRef, UInt32Array, cast::AsArray, types::*};
+use arrow_array::{ArrayRef, UInt32Array};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_schema::DataType;
 use hashbrown::{HashTable, hash_table::Entry};
 use thalweg_core::Result;
 use thalweg_memory::kernels::hash::hash_columns;
+
+use crate::rows::canonical;
 
 /// Turns key columns into bytes that are equal, and ordered, as the keys are: ascending, nulls first.
 pub struct KeyEncoder {
@@ -30,7 +30,7 @@ impl KeyEncoder {
 
     /// The keys of `rows` rows. As in PostgreSQL, −0.0 and 0.0 are one key, and so are all NaNs.
     pub fn encode(&self, columns: &[ArrayRef], rows: usize) -> Result<Keys> {
-        let columns: Vec<_> = columns.iter().map(one_zero_one_nan).collect();
+        let columns: Vec<_> = columns.iter().map(canonical).collect();
         let encoded = match columns.is_empty() {
             // Without key columns all rows have the same, empty key.
             true => self.converter.empty_rows(0, 0),
@@ -110,22 +110,10 @@ impl Groups {
     }
 }
 
-fn one_zero_one_nan(column: &ArrayRef) -> ArrayRef {
-    fn plain(value: f64) -> f64 {
-        if value.is_nan() { f64::NAN } else { value + 0.0 }
-    }
-    match column.data_type() {
-        DataType::Float64 => Arc::new(column.as_primitive::<Float64Type>().unary::<_, Float64Type>(plain)) as ArrayRef,
-        DataType::Float32 => {
-            let canonical = |value: f32| if value.is_nan() { f32::NAN } else { value + 0.0 };
-            Arc::new(column.as_primitive::<Float32Type>().unary::<_, Float32Type>(canonical))
-        }
-        _ => Arc::clone(column),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use arrow_array::{Array, Float32Array, Float64Array, Int64Array, StringArray};
 
     use super::*;

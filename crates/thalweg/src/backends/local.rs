@@ -24,6 +24,9 @@ use thalweg_plan::{
 };
 use thalweg_runtime::{OnBarrier, OperatorParts, SourceParts, Stage, Topology};
 
+/// In how many windows a row may be.
+const MOST_WINDOWS: i64 = 10_000;
+
 /// Compiles a plan and opens its tables.
 ///
 /// Errors: what an expression, an aggregate or a connector finds wrong, with the node's name.
@@ -159,6 +162,11 @@ impl Compiler<'_> {
     fn windows(&self, windows: &node::Windows) -> Result<WindowSpec> {
         let grid = Grid::new(windows.size, windows.slide, windows.offset)
             .ok_or_else(|| Error::query("a window's size and slide must be positive and shorter than a century"))?;
+        let count = windows.size.0 / windows.slide.0;
+        if count > MOST_WINDOWS {
+            let message = format!("each row would be in {count} windows, more than {MOST_WINDOWS}");
+            return Err(Error::query(message).with_hint("use a longer slide, or a shorter size"));
+        }
         Ok(WindowSpec {
             time: windows.time,
             grid,
