@@ -179,3 +179,13 @@ fn a_query_that_is_dropped_ends() {
     std::thread::yield_now();
     assert_eq!(counter.read.load(Ordering::SeqCst), read, "nobody reads any more");
 }
+
+#[test]
+fn null_does_not_get_into_a_not_null_column() {
+    let mut engine = engine(&Counter::default());
+    engine.sql("CREATE TABLE kept (n BIGINT NOT NULL) WITH ('connector' = 'blackhole')").unwrap();
+    let error = engine.sql("INSERT INTO kept SELECT nullif(n, 7) FROM t").unwrap().wait().unwrap_err();
+    assert_eq!(error.message(), "null in column \"n\", which is NOT NULL");
+    let mut dropped = engine.sql("INSERT INTO kept SELECT nullif(n, 7) FROM t WHERE n <> 7 LIMIT 20000").unwrap();
+    assert_eq!(dropped.wait().unwrap().rows_out, 20000);
+}

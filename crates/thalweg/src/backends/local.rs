@@ -24,6 +24,8 @@ use thalweg_plan::{
 };
 use thalweg_runtime::{OnBarrier, OperatorParts, SourceParts, Stage, Topology};
 
+use super::not_null::NotNull;
+
 /// In how many windows a row may be.
 const MOST_WINDOWS: i64 = 10_000;
 
@@ -87,7 +89,8 @@ impl Compiler<'_> {
             }
             Node::Sink(node::Sink::Result) => return Ok(()),
             Node::Sink(node::Sink::Table(table)) => {
-                stage.sink = Some((label, self.connector(table)?.sink(table)?));
+                let sink = self.connector(table)?.sink(table)?;
+                stage.sink = Some((label, NotNull::guard(sink, &table.columns)));
                 return Ok(());
             }
             Node::Filter(filter) => {

@@ -1,3 +1,4 @@
 //! Where a plan runs.
 
 pub mod local;
+mod not_null;
