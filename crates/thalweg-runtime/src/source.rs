@@ -74,6 +74,7 @@ struct Partition {
     highest: Timestamp,
     watermark: Timestamp,
     bad_rows: u64,
+    is_silence_told: bool,
     state: PartitionState,
 }
 
@@ -105,6 +106,7 @@ impl SourceReader {
             highest: Timestamp::MIN,
             watermark: Timestamp::MIN,
             bad_rows: 0,
+            is_silence_told: false,
             state: PartitionState::Active,
         };
         let partitions = partitions.into_iter().map(open).collect();
@@ -171,7 +173,12 @@ impl SourceReader {
         if let Some(idle) = self.shape.idle.filter(|_| partition.state == PartitionState::Active) {
             let due = partition.last_rows + idle;
             if due <= now {
-                tracing::warn!(partition = %partition.progress.name, "no rows for {idle:?}: not waited for any more");
+                let silence = format!("no rows for {idle:?}: not waited for until it has some");
+                // The first time tells that results may now depend on the clock; a partition that pauses often says it once.
+                match std::mem::replace(&mut partition.is_silence_told, true) {
+                    false => tracing::warn!(partition = %partition.progress.name, "{silence}"),
+                    true => tracing::info!(partition = %partition.progress.name, "{silence}"),
+                }
                 return self.emit_other(i, Read::Idle);
             }
             until = Some(until.map_or(due, |at| at.min(due)));

@@ -285,7 +285,9 @@ impl Lowering<'_> {
             input => self.node(input)?,
         };
         let stream = self.settle(stream)?;
-        let schema = self.schema(&stream).clone();
+        let mut schema = self.schema(&stream).clone();
+        // So many rows and no more: the stream ends by itself.
+        schema.is_bounded |= fetch.is_some();
         let node = self.plan.add(Node::Limit(Limit { skip, fetch }), vec![stream.node], schema);
         Ok(Stream { node, ..stream })
     }
