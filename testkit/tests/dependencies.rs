@@ -54,7 +54,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 10] = [
         ],
     ),
     ("thalweg", &["thalweg-*"], &["*"]),
-    ("testkit", &["thalweg", "thalweg-core"], &["arrow-*", "flate2", "rand", "serde_json"]),
+    ("testkit", &["thalweg", "thalweg-core"], &["arrow-*", "chrono", "chrono-tz", "flate2", "rand", "serde_json"]),
 ];
 
 fn allows(patterns: &[&str], name: &str) -> bool {

@@ -3,6 +3,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use chrono_tz::Tz;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use testkit::{
     oracle::{self, Key, Row, Windows},
@@ -12,7 +13,17 @@ use testkit::{
 use thalweg::Engine;
 use thalweg_core::Timestamp;
 
-const CASES: u64 = 100;
+const CASES: u64 = 120;
+
+/// Zones, and a moment near which rows lie: where the clocks of the zone are set forward or back.
+const ZONES: [(Tz, &str); 6] = [
+    (Tz::UTC, "1970-01-01T00:00:00Z"),
+    (Tz::Europe__Berlin, "2013-03-31T01:00:00Z"),
+    (Tz::UTC, "1970-01-01T00:00:00Z"),
+    (Tz::Europe__Berlin, "2013-10-27T01:00:00Z"),
+    (Tz::UTC, "2013-07-01T12:00:00Z"),
+    (Tz::Australia__Lord_Howe, "2013-04-06T15:00:00Z"),
+];
 
 #[test]
 fn windowed_aggregates_are_what_the_oracle_says() {
@@ -44,7 +55,7 @@ struct Case {
 impl Case {
     fn random(seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
-        let second = 1_000_000;
+        let second = if random.random_bool(0.5) { 1_000_000 } else { 60_000_000 };
         let keys = [vec![], vec!["k BIGINT"], vec!["k STRING"], vec!["k STRING", "j BIGINT"]]
             [random.random_range(0..4)]
         .clone();
@@ -61,13 +72,18 @@ impl Case {
             offset: random.random_range(-20..20) * second / 4,
             delay: random.random_range(0..5) * second,
             allowed: if random.random_bool(0.3) { random.random_range(0..6) * second } else { 0 },
+            zone: Tz::UTC,
+            from_first_row: false,
         };
         let disorder = random.random_range(0..12) * second;
+        let (zone, change) = ZONES[seed as usize % ZONES.len()];
+        let around = change.parse::<chrono::DateTime<chrono::Utc>>().unwrap().timestamp_micros();
+        let windows = Windows { zone, from_first_row: random.random_bool(0.3), ..windows };
         let partitions = (0..random.random_range(1..5))
             .map(|_| {
-                let mut clock = random.random_range(-30..30) * second;
+                let mut clock = around + random.random_range(-90..30) * second;
                 let rows = random.random_range(0..120);
-                (0..rows).map(|_| random_row(&mut random, &keys, &mut clock, disorder)).collect()
+                (0..rows).map(|_| random_row(&mut random, &keys, &mut clock, 3 * second, disorder)).collect()
             })
             .collect();
         let remainder = random.random_bool(0.3).then(|| random.random_range(0..3));
@@ -114,9 +130,13 @@ impl Case {
         engine.reload_at_barriers();
         let keys = self.keys.iter().map(|key| format!("{key}, ")).collect::<String>();
         let delay = self.windows.delay / 1_000_000;
+        let zone = self.windows.zone;
+        let time = if zone == Tz::UTC { "TIMESTAMP" } else { "TIMESTAMP_LTZ" };
+        let anchor = if self.windows.from_first_row { "first-row" } else { "epoch" };
         let setup = format!(
             "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'late.allowed' = '{} us';
-             CREATE TABLE t (ts TIMESTAMP, {keys}v BIGINT, d DOUBLE,
+             SET 'time.zone' = '{zone}'; SET 'window.anchor' = '{anchor}';
+             CREATE TABLE t (ts {time}, {keys}v BIGINT, d DOUBLE,
              WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH ('connector' = 'script')",
             self.windows.allowed
         );
@@ -157,8 +177,8 @@ impl Case {
     }
 }
 
-fn random_row(random: &mut StdRng, keys: &[&str], clock: &mut i64, disorder: i64) -> Row {
-    *clock += random.random_range(0..3_000_000);
+fn random_row(random: &mut StdRng, keys: &[&str], clock: &mut i64, step: i64, disorder: i64) -> Row {
+    *clock += random.random_range(0..step);
     let time = *clock - random.random_range(0..=disorder);
     let key = |random: &mut StdRng, declared: &&str| {
         let n = random.random_range(0..8);

@@ -34,7 +34,12 @@ pub struct WindowSpec {
 impl WindowSpec {
     /// Whether the window that ends at `end` takes no more rows from where time has come to `t`.
     pub fn is_closed(&self, end: Timestamp, t: Timestamp) -> bool {
-        self.clock.instant(end).plus(self.allowed) <= t
+        self.closes(end) <= t
+    }
+
+    /// From when on the window that ends at `end` takes no more rows.
+    pub fn closes(&self, end: Timestamp) -> Timestamp {
+        self.clock.instant(end).plus(self.allowed)
     }
 }
 

@@ -16,7 +16,10 @@ use thalweg_core::{
     Error,
     connector::{Connector, TableDefinition},
 };
-use thalweg_plan::{Settings, node::WatermarkStrategy};
+use thalweg_plan::{
+    Settings,
+    node::{Anchor, WatermarkStrategy},
+};
 
 use crate::{
     catalog::{Catalog, Relation, Table, View},
@@ -61,7 +64,7 @@ impl<'a> Planner<'a> {
                 Arc::new(datafusion_functions_aggregate::planner::AggregateFunctionPlanner),
                 Arc::new(datafusion_functions_window::planner::WindowFunctionPlanner),
             ],
-            relations: vec![Arc::new(WindowFunctions)],
+            relations: vec![Arc::new(WindowFunctions { from_first_row: settings.window_anchor == Anchor::FirstRow })],
             used: RefCell::default(),
         }
     }

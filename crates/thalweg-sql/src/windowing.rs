@@ -30,13 +30,21 @@ pub(crate) struct WindowNode {
     pub size: i64,
     pub slide: i64,
     pub offset: i64,
+    /// Whether the first row moves the windows, so that no row may be dropped before them.
+    pub from_first_row: bool,
     /// Where the time column is written: line, column, width.
     pub at: (usize, usize, usize),
     schema: DFSchemaRef,
 }
 
 impl WindowNode {
-    fn new(input: LogicalPlan, time: Expr, bounds: [i64; 3], at: (usize, usize, usize)) -> Result<Self> {
+    fn new(
+        input: LogicalPlan,
+        time: Expr,
+        bounds: [i64; 3],
+        from_first_row: bool,
+        at: (usize, usize, usize),
+    ) -> Result<Self> {
         let Expr::Column(column) = &time else {
             return Err(ours(Error::bug(format!("the time of a window is {time}, expected a column"))));
         };
@@ -49,7 +57,7 @@ impl WindowNode {
         }
         let schema = Arc::new(DFSchema::new_with_metadata(fields, Default::default())?);
         let [size, slide, offset] = bounds;
-        Ok(Self { input, time, size, slide, offset, at, schema })
+        Ok(Self { input, time, size, slide, offset, from_first_row, at, schema })
     }
 
     /// Where the time column is written.
@@ -83,7 +91,10 @@ impl UserDefinedLogicalNodeCore for WindowNode {
     }
 
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        WINDOW_COLUMNS.map(str::to_string).into()
+        match self.from_first_row {
+            true => self.schema.fields().iter().map(|field| field.name().clone()).collect(),
+            false => WINDOW_COLUMNS.map(str::to_string).into(),
+        }
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
@@ -95,7 +106,8 @@ impl UserDefinedLogicalNodeCore for WindowNode {
         else {
             return Err(ours(Error::bug("a window has one input and one time column")));
         };
-        Self::new(input, time.unalias_nested().data, [self.size, self.slide, self.offset], self.at)
+        let bounds = [self.size, self.slide, self.offset];
+        Self::new(input, time.unalias_nested().data, bounds, self.from_first_row, self.at)
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
@@ -112,7 +124,10 @@ impl UserDefinedLogicalNodeCore for WindowNode {
 
 /// Plans TUMBLE and HOP.
 #[derive(Debug)]
-pub(crate) struct WindowFunctions;
+pub(crate) struct WindowFunctions {
+    /// Whether windows start at the first row.
+    pub from_first_row: bool,
+}
 
 impl RelationPlanner for WindowFunctions {
     fn plan_relation(
@@ -139,7 +154,7 @@ impl RelationPlanner for WindowFunctions {
                 return Ok(RelationPlanning::Original(Box::new(other)));
             }
         };
-        call.plan(context)
+        call.plan(context, self.from_first_row)
     }
 }
 
@@ -154,7 +169,7 @@ const TUMBLE: [&str; 4] = ["DATA", "TIMECOL", "SIZE", "OFFSET"];
 const HOP: [&str; 5] = ["DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"];
 
 impl Call {
-    fn plan(self, context: &mut dyn RelationPlannerContext) -> Result<RelationPlanning> {
+    fn plan(self, context: &mut dyn RelationPlannerContext, from_first_row: bool) -> Result<RelationPlanning> {
         let at = script::span(self.name.span());
         let function = self.name.to_string().to_uppercase();
         let names: &[&str] = match function.as_str() {
@@ -205,7 +220,7 @@ impl Call {
             ));
         }
         let span = (time_at.line, time_at.column, time_at.width);
-        let node = Arc::new(WindowNode::new(input, time, [size, slide, offset], span)?);
+        let node = Arc::new(WindowNode::new(input, time, [size, slide, offset], from_first_row, span)?);
         let plan = LogicalPlan::Extension(Extension { node });
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, self.alias))))
     }

@@ -152,20 +152,30 @@ enum Place {
 /// Finds panes, remembering the last slice: neighbours are usually in the same one.
 struct Slices<'a> {
     spec: &'a WindowSpec,
-    last: Option<(Window, Timestamp)>,
+    last: Option<Slice>,
+}
+
+#[derive(Clone, Copy)]
+struct Slice {
+    span: Window,
+    /// The end of the earliest window that contains it.
+    first_end: Timestamp,
+    /// When that window takes no more rows.
+    closes: Timestamp,
 }
 
 impl Slices<'_> {
     fn pane(&mut self, t: Timestamp, met: Timestamp) -> Place {
         let local = self.spec.clock.local(t);
-        let (slice, first_end) = match self.last {
-            Some((slice, first_end)) if slice.start <= local && local < slice.end => (slice, first_end),
+        let Slice { span: slice, first_end, closes } = match self.last {
+            Some(slice) if slice.span.start <= local && local < slice.span.end => slice,
             _ => {
-                let Some(slice) = self.spec.grid.slice(local) else { return Place::Nowhere };
-                *self.last.insert((slice, self.spec.grid.first_end(slice.start)))
+                let Some(span) = self.spec.grid.slice(local) else { return Place::Nowhere };
+                let first_end = self.spec.grid.first_end(span.start);
+                *self.last.insert(Slice { span, first_end, closes: self.spec.closes(first_end) })
             }
         };
-        if !self.spec.is_closed(first_end, met) {
+        if met < closes {
             return Place::OnTime(PaneId { first_end, slice });
         }
         let still_open = self.spec.grid.windows(local).find(|window| !self.spec.is_closed(window.end, met));

@@ -32,21 +32,42 @@ impl Clock {
         }
     }
 
-    /// An instant from which on the clock never shows anything before `local` again.
+    /// The first instant from which on the clock never shows anything before `local` again.
     pub fn instant(&self, local: Timestamp) -> Timestamp {
         let (Self::Zone(zone), Some(shown)) = (self, naive(local)) else { return local };
         let offset = match zone.offset_from_local_datetime(&shown) {
             MappedLocalTime::Single(offset) => offset,
-            // The hour comes twice; only the second time is it over.
-            MappedLocalTime::Ambiguous(_, later) => later,
-            // The hour is left out; by the offset before, this is after the change.
-            MappedLocalTime::None => match zone.offset_from_local_datetime(&(shown - TimeDelta::hours(6))) {
-                MappedLocalTime::Single(before) | MappedLocalTime::Ambiguous(_, before) => before,
-                MappedLocalTime::None => return local,
+            // The time comes twice; only the second time is it over, unless the clock is set back to just this time.
+            MappedLocalTime::Ambiguous(earlier, later) => match zone.offset_from_local_datetime(&just_before(shown)) {
+                MappedLocalTime::Ambiguous(..) => later,
+                _ => earlier,
             },
+            // The clock jumps over it: it is over when the clock is changed.
+            MappedLocalTime::None => return jump(zone, local, shown),
         };
         Timestamp(local.0 - seconds(offset) * 1_000_000)
     }
+}
+
+fn just_before(shown: NaiveDateTime) -> NaiveDateTime {
+    shown - TimeDelta::microseconds(1)
+}
+
+/// When the clock of a zone jumps over the time `shown`.
+fn jump(zone: &Tz, local: Timestamp, shown: NaiveDateTime) -> Timestamp {
+    // No clock jumps by more than a day: a day before it shows what it did until the jump.
+    let before = zone.offset_from_utc_datetime(&(shown - TimeDelta::hours(26))).fix();
+    let is_over = |second: i64| {
+        let utc = DateTime::from_timestamp(second, 0).map(|t| t.naive_utc());
+        utc.is_none_or(|utc| zone.offset_from_utc_datetime(&utc).fix() != before)
+    };
+    let mut over = (local.0 - seconds(before) * 1_000_000).div_euclid(1_000_000) + 1;
+    let mut open = over - 26 * 3600;
+    while over - open > 1 {
+        let middle = open + (over - open) / 2;
+        if is_over(middle) { over = middle } else { open = middle }
+    }
+    Timestamp(over * 1_000_000)
 }
 
 fn naive(t: Timestamp) -> Option<NaiveDateTime> {
@@ -88,6 +109,7 @@ mod tests {
                 for later in 0..40 {
                     assert!(berlin.local(Timestamp(over.0 + later * 600_000_000)) >= shown, "{shown}");
                 }
+                assert!(berlin.local(Timestamp(over.0 - 1)) < shown, "{shown} is not over before");
             }
         }
     }

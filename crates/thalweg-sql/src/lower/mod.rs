@@ -26,7 +26,7 @@ use datafusion_expr::{Expr, ExprSchemable, FetchType, LogicalPlan, SkipType, uti
 use thalweg_core::{Error, Result};
 use thalweg_plan::{
     Node, NodeId, Plan, Settings, StreamSchema,
-    node::{Filter, Limit, Map, Sink, Sort, SortKey, Source, Values},
+    node::{Anchor, Filter, Limit, Map, Sink, Sort, SortKey, Source, Values},
     schema::WindowColumns,
 };
 
@@ -206,7 +206,9 @@ impl Lowering<'_> {
     fn filter(&mut self, mut stream: Stream, predicate: &Expr) -> Result<Stream> {
         let parts: Vec<_> = split_conjunction(predicate).into_iter().cloned().collect();
         let reads_both = |part: &Expr| stream.reads_window(part) && stream.reads_column(part);
-        if stream.pending.is_some() && parts.iter().any(reads_both) {
+        // A row that is dropped may be the one that windows start at.
+        let is_moved = stream.pending.as_ref().is_some_and(|pending| pending.windows.anchor == Anchor::FirstRow);
+        if is_moved || stream.pending.is_some() && parts.iter().any(reads_both) {
             stream = self.settle(stream)?;
         }
         let (window, rows): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| stream.reads_window(part));

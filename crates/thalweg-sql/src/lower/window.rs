@@ -7,7 +7,7 @@ use datafusion_expr::{Expr, logical_plan::Extension};
 use thalweg_core::{Error, Interval, Result};
 use thalweg_plan::{
     Node, StreamSchema,
-    node::{Filter, Windows},
+    node::{Anchor, Filter, Windows},
     schema::WindowColumns,
 };
 
@@ -32,7 +32,7 @@ impl Lowering<'_> {
             size: Interval(node.size),
             slide: Interval(node.slide),
             offset: Interval(node.offset),
-            anchor: self.plan.settings.window_anchor,
+            anchor: if node.from_first_row { Anchor::FirstRow } else { Anchor::Epoch },
             zone: self.zone_of(&stream, time),
         };
         let appended = WindowColumn::ALL.map(Slot::Window);
