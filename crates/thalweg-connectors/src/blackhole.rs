@@ -13,8 +13,12 @@ impl Connector for Blackhole {
         "blackhole"
     }
 
+    fn check(&self, table: &TableDefinition) -> Result<()> {
+        table.options.check(&["connector"])
+    }
+
     fn sink(&self, table: &TableDefinition) -> Result<Box<dyn Sink>> {
-        table.options.check(&["connector"])?;
+        self.check(table)?;
         Ok(Box::new(Self))
     }
 }

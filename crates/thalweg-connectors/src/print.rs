@@ -19,8 +19,12 @@ impl Connector for Print {
         "print"
     }
 
+    fn check(&self, table: &TableDefinition) -> Result<()> {
+        table.options.check(&["connector", "print-identifier"])
+    }
+
     fn sink(&self, table: &TableDefinition) -> Result<Box<dyn Sink>> {
-        table.options.check(&["connector", "print-identifier"])?;
+        self.check(table)?;
         let prefix = table.options.get("print-identifier").map(|id| format!("{id}> "));
         Ok(Box::new(Printer { prefix: prefix.unwrap_or_default(), out: io::stdout() }))
     }

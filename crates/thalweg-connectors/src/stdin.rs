@@ -50,17 +50,27 @@ impl Connector for Stdin {
         "stdin"
     }
 
-    fn source(&self, table: &TableDefinition) -> Result<Box<dyn Source>> {
+    fn check(&self, table: &TableDefinition) -> Result<()> {
         let format = Format::new(&table.options, None)?;
         format.check(&table.options, &["bounded"])?;
         format.decoder(table, INPUT)?;
-        let is_bounded = table.options.parse("bounded", "'true' or 'false'")?.unwrap_or(false);
+        is_bounded(table).map(drop)
+    }
+
+    fn source(&self, table: &TableDefinition) -> Result<Box<dyn Source>> {
+        self.check(table)?;
+        let format = Format::new(&table.options, None)?;
+        let is_bounded = is_bounded(table)?;
         if let Some(what) = RESERVED.get() {
             return Err(Error::query(format!("table {:?}: standard input holds {what}", table.name))
                 .with_hint(format!("read {what} or the table from a file")));
         }
         Ok(Box::new(Input { table: table.clone(), format, is_bounded, partitions: ["stdin".to_string()] }))
     }
+}
+
+fn is_bounded(table: &TableDefinition) -> Result<bool> {
+    Ok(table.options.parse("bounded", "'true' or 'false'")?.unwrap_or(false))
 }
 
 const INPUT: &str = "standard input";

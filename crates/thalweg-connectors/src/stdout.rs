@@ -17,6 +17,10 @@ impl Connector for Stdout {
         "stdout"
     }
 
+    fn check(&self, table: &TableDefinition) -> Result<()> {
+        Format::new(&table.options, None)?.check(&table.options, &[])
+    }
+
     fn sink(&self, table: &TableDefinition) -> Result<Box<dyn Sink>> {
         let format = Format::new(&table.options, None)?;
         format.check(&table.options, &[])?;

@@ -5,12 +5,21 @@ use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Instant};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
-use crate::{Batch, Error, Interval, Progress, Result, Timestamp};
+use crate::{Batch, Error, Interval, Progress, Result, Timestamp, near::near};
 
 /// A kind of source, sink or both, named in `'connector' = …`.
 pub trait Connector: Send + Sync {
     /// The name in `'connector' = …`.
     fn name(&self) -> &'static str;
+
+    /// Checks the table's options as far as that can be done without looking at the world: when the table is declared.
+    ///
+    /// Errors: `Error::Query`, here and below; what is wrong with an option names it as `option 'key'`, so that its place in
+    ///         `WITH (…)` can be found.
+    fn check(&self, table: &TableDefinition) -> Result<()> {
+        let _ = table;
+        Ok(())
+    }
 
     /// The columns found by looking at the data, for a table declared without any.
     fn infer(&self, table: &TableDefinition) -> Result<SchemaRef> {
@@ -21,12 +30,14 @@ pub trait Connector: Send + Sync {
 
     /// Checks the table's options and finds its partitions.
     fn source(&self, table: &TableDefinition) -> Result<Box<dyn Source>> {
-        Err(Error::query(format!("table {:?}: connector '{}' cannot be read from", table.name, self.name())))
+        Err(Error::query(format!("table {:?}: connector '{}' cannot be read from", table.name, self.name()))
+            .with_hint("it is for INSERT INTO; docs/connectors.md lists the connectors that are read"))
     }
 
     /// Checks the table's options and opens the place that rows go to.
     fn sink(&self, table: &TableDefinition) -> Result<Box<dyn Sink>> {
-        Err(Error::query(format!("table {:?}: connector '{}' cannot be written to", table.name, self.name())))
+        Err(Error::query(format!("table {:?}: connector '{}' cannot be written to", table.name, self.name()))
+            .with_hint("it is for FROM; docs/connectors.md lists the connectors that are written to"))
     }
 }
 
@@ -145,8 +156,9 @@ impl Options {
         match self.0.keys().find(|key| !is_known(key)) {
             None => Ok(()),
             Some(key) => {
-                let known = known.iter().map(|k| format!("'{k}'")).collect::<Vec<_>>().join(", ");
-                Err(Error::query(format!("unknown option '{key}'")).with_hint(format!("the options here are {known}")))
+                let all = known.iter().map(|k| format!("'{k}'")).collect::<Vec<_>>().join(", ");
+                let hint = near(key, known.iter().copied()).unwrap_or_else(|| format!("the options here are {all}"));
+                Err(Error::query(format!("unknown option '{key}'")).with_hint(hint))
             }
         }
     }
@@ -193,7 +205,9 @@ mod tests {
         let options = Options::new([("csv.headr".into(), "true".into())]);
         let error = options.check(&["path", "csv.header", "fields.*"]).unwrap_err();
         assert_eq!(error.to_string(), "unknown option 'csv.headr'");
-        assert_eq!(error.hint(), Some("the options here are 'path', 'csv.header', 'fields.*'"));
+        assert_eq!(error.hint(), Some("did you mean \"csv.header\"?"));
+        let far = Options::new([("colour".into(), "red".into())]).check(&["path", "fields.*"]).unwrap_err();
+        assert_eq!(far.hint(), Some("the options here are 'path', 'fields.*'"));
         assert!(Options::new([("fields.a.kind".into(), "x".into())]).check(&["fields.*"]).is_ok());
     }
 }

@@ -29,6 +29,15 @@ pub struct Span {
     pub width: usize,
 }
 
+/// What an error is about, where only who has the query's text can say at which place that stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// An expression, written as a person would write it.
+    Expression(String),
+    /// A column of the table that rows are written into.
+    Target(String),
+}
+
 /// What went wrong, in words for the person who can mend it.
 ///
 /// ```
@@ -45,13 +54,14 @@ struct Inner {
     message: String,
     hint: Option<String>,
     span: Option<Span>,
+    subject: Option<Subject>,
     node: Option<String>,
 }
 
 impl Error {
     /// An error of the given fault; the message is lower case, without a full stop.
     pub fn new(fault: Fault, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { fault, message: message.into(), hint: None, span: None, node: None }))
+        Self(Box::new(Inner { fault, message: message.into(), hint: None, span: None, subject: None, node: None }))
     }
 
     /// The query's fault.
@@ -86,6 +96,18 @@ impl Error {
         self
     }
 
+    /// Adds what it is about, unless that is known already.
+    pub fn about(mut self, subject: Subject) -> Self {
+        self.0.subject.get_or_insert(subject);
+        self
+    }
+
+    /// Adds to the message where it happened: ` in view "v"`.
+    pub fn within(mut self, place: &str) -> Self {
+        self.0.message += &format!(" in {place}");
+        self
+    }
+
     /// Adds the name of the plan's node in which it happened, unless one is known already.
     pub fn in_node(mut self, node: impl Into<String>) -> Self {
         self.0.node.get_or_insert_with(|| node.into());
@@ -110,6 +132,11 @@ impl Error {
     /// Where in the query's text.
     pub fn span(&self) -> Option<Span> {
         self.0.span
+    }
+
+    /// What it is about.
+    pub fn subject(&self) -> Option<&Subject> {
+        self.0.subject.as_ref()
     }
 
     /// In which node of the plan.

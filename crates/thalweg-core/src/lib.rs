@@ -19,6 +19,7 @@ pub mod connector;
 pub mod error;
 pub mod event;
 pub mod expression;
+pub mod near;
 pub mod operator;
 pub mod selection;
 pub mod state;

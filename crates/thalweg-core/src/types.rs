@@ -28,7 +28,9 @@ pub fn sql_name(kind: &DataType) -> String {
         Date32 => "DATE",
         Time32(_) | Time64(_) => "TIME",
         Timestamp(TimeUnit::Microsecond, None) => "TIMESTAMP",
-        Timestamp(TimeUnit::Microsecond, Some(_)) => "TIMESTAMP_LTZ",
+        Timestamp(TimeUnit::Nanosecond, None) => "TIMESTAMP(9)",
+        Timestamp(_, None) => "TIMESTAMP",
+        Timestamp(_, Some(_)) => "TIMESTAMP_LTZ",
         other => return other.to_string(),
     };
     name.into()

@@ -1,17 +1,23 @@
 //! Which part of an expression failed, and on which value: only looked for once something has failed.
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, cast::AsArray};
 use arrow_cast::{
-    CastOptions, cast_with_options,
+    CastOptions, can_cast_types, cast_with_options,
     display::{ArrayFormatter, FormatOptions},
 };
 use arrow_schema::DataType;
+use arrow_select::filter::filter_record_batch;
 use datafusion_common::{
-    Column, DFSchema, DataFusionError,
-    tree_node::{Transformed, TreeNode, TreeNodeRecursion},
+    DFSchema, DataFusionError,
+    tree_node::{TreeNode, TreeNodeRecursion},
 };
 use datafusion_expr::{Expr, ExprSchemable, Operator, expr::BinaryExpr};
-use thalweg_core::{Error, error::Fault, types::sql_name};
+use thalweg_core::{
+    Error,
+    error::{Fault, Subject},
+    types::sql_name,
+};
+use thalweg_plan::written;
 
 use crate::{compile::physical, error::from_datafusion};
 
@@ -21,11 +27,15 @@ pub fn explain(expression: &Expr, schema: &DFSchema, rows: &RecordBatch, error: 
     if found.fault() != Fault::Data {
         return found;
     }
-    let culprit = culprit(expression, schema, rows);
-    let place = readable(culprit);
+    let (culprit, rows) = culprit(expression, schema, rows);
+    let rows = &rows;
+    let place = written(culprit);
+    // What fails without any row is the query's fault.
+    let fault = if culprit.any_column_refs() { Fault::Data } else { Fault::Query };
+    let failed = |message: String| Error::new(fault, message).about(Subject::Expression(place.clone()));
     if found.message() == "division by zero" {
-        return Error::data(format!("division by zero in {place}"))
-            .with_hint("NULLIF(divisor, 0) gives null where the divisor is zero");
+        let hint = "NULLIF(divisor, 0) gives null where the divisor is zero";
+        return failed(format!("division by zero in {place}")).with_hint(hint);
     }
     // Arrow says "overflow happened on: 1 + 2", DataFusion says "Int64Array overflow on abs(1)".
     let overflow = found.message().split_once("overflow happened on: ").or(found.message().split_once(" overflow on "));
@@ -35,59 +45,112 @@ pub fn explain(expression: &Expr, schema: &DFSchema, rows: &RecordBatch, error: 
             Expr::Negative(_) => format!("-({})", operation.trim_start_matches("0 - ")),
             _ => operation.to_string(),
         };
-        return Error::data(format!("{kind} out of range: {operation} in {place}"))
+        let operation = if operation == place { String::new() } else { format!(": {operation}") };
+        return failed(format!("{kind} out of range{operation} in {place}"))
             .with_hint("cast an operand to a wider type");
     }
     if let Expr::Cast(cast) = culprit
         && let Some(value) = uncastable(&cast.expr, cast.field.data_type(), schema, rows)
     {
-        return Error::data(format!("{value} in {place} is not a value of type {}", sql_name(cast.field.data_type())))
-            .with_hint("TRY_CAST gives null where a value does not fit");
+        let kind = sql_name(cast.field.data_type());
+        let among = if matches!(*cast.expr, Expr::Literal(..)) { String::new() } else { format!(" in {place}") };
+        return Error::new(fault, format!("{value}{among} is not a value of type {kind}"))
+            .with_hint("TRY_CAST gives null where a value does not fit")
+            .about(Subject::Expression(format!("CAST({place} AS {kind})")));
     }
-    Error::data(format!("{} in {place}", found.message()))
+    failed(format!("{} in {place}", found.message()))
 }
 
-/// The expression as a person would write it: DataFusion writes a number among arguments as `Int64(1)`.
-fn readable(expression: &Expr) -> String {
-    let plain = expression.clone().transform(|part| {
-        Ok(match &part {
-            Expr::Literal(value, _) if !value.is_null() => {
-                let is_text = matches!(value.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-                let text = if is_text { format!("'{value}'") } else { value.to_string() };
-                Transformed::yes(Expr::Column(Column::new_unqualified(text)))
-            }
-            _ => Transformed::no(part),
-        })
-    });
-    plain.map_or_else(|_| expression.human_display().to_string(), |plain| plain.data.human_display().to_string())
-}
-
-/// The smallest part of the expression that fails on these rows.
-fn culprit<'a>(expression: &'a Expr, schema: &DFSchema, rows: &RecordBatch) -> &'a Expr {
-    if is_lazy(expression) {
-        return expression; // Its parts may fail on rows for which they were never asked.
-    }
-    let mut failing = None;
-    let visited = expression.apply_children(|part| {
-        if value(part, schema, rows).is_some() {
-            return Ok(TreeNodeRecursion::Continue);
+/// The error of an expression that cannot be compiled, in our words.
+pub fn refusal(expression: &Expr, schema: &DFSchema, error: &DataFusionError) -> Error {
+    let mut refused = None;
+    let visited = expression.apply(|part| {
+        if let Expr::Cast(cast) = part
+            && let Ok(from) = cast.expr.get_type(schema)
+            && !can_cast_types(&from, cast.field.data_type())
+        {
+            refused = Some((written(&cast.expr), from, cast.field.data_type().clone()));
+            return Ok(TreeNodeRecursion::Stop);
         }
-        failing = Some(part);
-        Ok(TreeNodeRecursion::Stop)
+        Ok(TreeNodeRecursion::Continue)
     });
-    match failing {
-        Some(part) if visited.is_ok() => culprit(part, schema, rows),
-        _ => expression,
+    match refused.filter(|_| visited.is_ok()) {
+        Some((part, from, to)) => {
+            let (from, to) = (sql_name(&from), sql_name(&to));
+            Error::query(format!("{part} is {from}, which cannot be cast to {to}"))
+                .about(Subject::Expression(format!("CAST({part} AS {to})")))
+        }
+        None => from_datafusion(error),
     }
 }
 
-fn is_lazy(expression: &Expr) -> bool {
-    let is_logical = |op: &Operator| matches!(op, Operator::And | Operator::Or);
-    match expression {
-        Expr::Case(_) | Expr::ScalarFunction(_) => true,
-        Expr::BinaryExpr(BinaryExpr { op, .. }) => is_logical(op),
-        _ => false,
+/// The smallest part of the expression that fails on these rows, and the rows for which it was asked.
+fn culprit<'a>(expression: &'a Expr, schema: &DFSchema, rows: &RecordBatch) -> (&'a Expr, RecordBatch) {
+    match failing(expression, schema, rows) {
+        Some((part, rows)) => culprit(part, schema, &rows),
+        None => (expression, rows.clone()),
     }
+}
+
+/// The first direct part that fails by itself, on the rows for which it is asked.
+fn failing<'a>(expression: &'a Expr, schema: &DFSchema, rows: &RecordBatch) -> Option<(&'a Expr, RecordBatch)> {
+    let fails = |part: &'a Expr, rows: RecordBatch| {
+        let is_failing = rows.num_rows() > 0 && value(part, schema, &rows).is_none();
+        is_failing.then_some((part, rows))
+    };
+    match expression {
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
+            fails(left, rows.clone()).or_else(|| {
+                let open = open_rows(left, *op == Operator::And, schema, rows)?;
+                fails(right, open)
+            })
+        }
+        Expr::Case(case) => {
+            if let Some(operand) = &case.expr {
+                // Which branch is taken follows from comparisons that nobody wrote.
+                return fails(operand, rows.clone());
+            }
+            let mut rest = rows.clone();
+            for (when, then) in &case.when_then_expr {
+                let found = fails(when, rest.clone());
+                let found = match found {
+                    None => fails(then, true_rows(when, true, schema, &rest)?),
+                    some => some,
+                };
+                if found.is_some() {
+                    return found;
+                }
+                rest = true_rows(when, false, schema, &rest)?;
+            }
+            fails(case.else_expr.as_ref()?, rest)
+        }
+        Expr::ScalarFunction(call) if call.func.short_circuits() => None,
+        _ => {
+            let mut found = None;
+            let visited = expression.apply_children(|part| {
+                found = fails(part, rows.clone());
+                Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            });
+            visited.ok()?;
+            found
+        }
+    }
+}
+
+/// The rows for which a condition is true, or those for which it is not.
+fn true_rows(condition: &Expr, wanted: bool, schema: &DFSchema, rows: &RecordBatch) -> Option<RecordBatch> {
+    let values = value(condition, schema, rows)?;
+    let values = values.as_boolean_opt()?;
+    let mask = (0..rows.num_rows()).map(|row| Some((values.is_valid(row) && values.value(row)) == wanted));
+    filter_record_batch(rows, &BooleanArray::from_iter(mask)).ok()
+}
+
+/// The rows for which the left side of AND or OR leaves the answer open.
+fn open_rows(left: &Expr, is_and: bool, schema: &DFSchema, rows: &RecordBatch) -> Option<RecordBatch> {
+    let values = value(left, schema, rows)?;
+    let values = values.as_boolean_opt()?;
+    let mask = (0..rows.num_rows()).map(|row| Some(values.is_null(row) || values.value(row) == is_and));
+    filter_record_batch(rows, &BooleanArray::from_iter(mask)).ok()
 }
 
 fn value(expression: &Expr, schema: &DFSchema, rows: &RecordBatch) -> Option<ArrayRef> {

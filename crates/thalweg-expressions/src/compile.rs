@@ -65,7 +65,7 @@ pub struct Computed {
 impl Computed {
     /// Compiles an expression, also where it is a mere column.
     pub fn new(expression: &Expr, input: &DFSchema) -> Result<Self> {
-        Self::plan(expression, input).map_err(|e| from_datafusion(&e))
+        Self::plan(expression, input).map_err(|e| blame::refusal(expression, input, &e))
     }
 
     fn plan(expression: &Expr, input: &DFSchema) -> datafusion_common::Result<Self> {
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(failure(lit(2i64) * col("a")), "bigint out of range: 2 * 9223372036854775807 in 2 * a");
         let below = lit(-2i64) - col("a");
         assert_eq!(failure(below), "bigint out of range: -2 - 9223372036854775807 in -2 - a");
-        assert_eq!(failure(-col("i")), "int out of range: -(-2147483648) in (- i)");
+        assert_eq!(failure(-col("i")), "int out of range: -(-2147483648) in -i");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! * [`settings`]: `SET 'key' = 'value'`
 //! * [`parallel`]: plan → subqueries
 //! * [`render`]: plan → text, JSON, DOT
+//! * [`written`]: expressions → SQL
 
 pub mod node;
 pub mod parallel;
@@ -17,8 +18,10 @@ pub mod plan;
 pub mod render;
 pub mod schema;
 pub mod settings;
+pub mod written;
 
 pub use node::Node;
 pub use plan::{NodeId, Plan, PlanNode};
 pub use schema::StreamSchema;
 pub use settings::Settings;
+pub use written::written;

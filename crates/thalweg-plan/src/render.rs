@@ -9,6 +9,7 @@ use crate::{
     NodeId, Plan,
     node::{Aggregate, Anchor, Limit, Node, Sink, Sort, Source, Windowing, Windows},
     parallel::{ParallelPlan, parallelize},
+    written,
 };
 
 /// The plan as a tree of lines, the sink first, each node with what it does and where it runs.
@@ -104,7 +105,7 @@ fn detail(plan: &Plan, id: NodeId) -> String {
     match &planned.node {
         Node::Source(source) => source_detail(plan, id, source),
         Node::Values(values) => format!("{} rows", values.rows.len()),
-        Node::Filter(filter) => filter.predicate.human_display().to_string(),
+        Node::Filter(filter) => written(&filter.predicate),
         Node::Map(map) => map_detail(plan, id, &map.expressions),
         Node::Window(windows) => windows_detail(plan, planned.inputs[0], windows),
         Node::Aggregate(aggregate) => aggregate_detail(plan, planned.inputs[0], aggregate),
@@ -135,7 +136,7 @@ fn source_detail(plan: &Plan, id: NodeId, source: &Source) -> String {
 fn map_detail(plan: &Plan, id: NodeId, expressions: &[Expr]) -> String {
     let columns = &plan.node(id).schema.columns;
     let named = expressions.iter().zip(columns.fields()).map(|(expression, field)| {
-        let text = expression.human_display().to_string();
+        let text = written(expression);
         let bare = text.rsplit('.').next().unwrap_or(&text);
         if matches!(expression, Expr::Column(_)) && bare == field.name() {
             field.name().clone()
@@ -169,7 +170,7 @@ fn aggregate_detail(plan: &Plan, input: NodeId, aggregate: &Aggregate) -> String
             format!("in the windows of {}, {}", columns.field(*start).name(), columns.field(*end).name())
         }
     };
-    let keys = list(aggregate.keys.iter().map(|key| key.human_display().to_string()));
+    let keys = list(aggregate.keys.iter().map(written));
     let calls = list(aggregate.aggregates.iter().map(|call| call.output.name().clone()));
     let mut parts = Vec::new();
     parts.extend((!windows.is_empty()).then_some(windows));
@@ -182,7 +183,7 @@ fn sort_detail(sort: &Sort) -> String {
     let keys = list(sort.keys.iter().map(|key| {
         let order = if key.descending { "desc" } else { "asc" };
         let nulls = if key.nulls_first { "first" } else { "last" };
-        format!("{} {order} nulls {nulls}", key.expression.human_display())
+        format!("{} {order} nulls {nulls}", written(&key.expression))
     }));
     keys + &sort.fetch.map(|rows| format!(" keep {rows}")).unwrap_or_default()
 }

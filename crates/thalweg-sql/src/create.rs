@@ -37,11 +37,11 @@ pub(crate) fn table(
         is_temporary: declared.is_temporary,
     };
     let connector = planner::connector(connectors, &table.definition(planner.zone()));
-    let at_option = |name: &str| words.find_text(name).unwrap_or(declared.name.at);
-    let connector = connector.map_err(|e| e.at(at_option(declared.options.get("connector").unwrap_or("connector"))))?;
+    let at_option = |error: Error| located(error, declared);
+    let connector = connector.map_err(at_option)?;
     let has_physical = declared.columns.iter().any(|c| matches!(c.kind, ColumnKind::Physical { .. }));
     if !has_physical {
-        let inferred = connector.infer(&table.definition(planner.zone())).map_err(|e| e.at(declared.name.at))?;
+        let inferred = connector.infer(&table.definition(planner.zone())).map_err(at_option)?;
         table.columns.extend(inferred.fields().iter().map(|field| Column {
             name: field.name().clone(),
             data_type: in_zone(field.data_type(), planner.zone()),
@@ -76,6 +76,7 @@ pub(crate) fn table(
         let name = column.name.text.clone();
         table.columns.push(Column { name, data_type, is_nullable, computed, comment: column.comment.clone() });
     }
+    connector.check(&table.definition(planner.zone())).map_err(at_option)?;
     settle_computed(&mut table, planner, words)?;
     if let Some(unknown) = declared.primary_key.iter().find(|key| !table.columns.iter().any(|c| c.name == key.text)) {
         return Err(no_column(&table, &unknown.text).at(unknown.at));
@@ -84,6 +85,30 @@ pub(crate) fn table(
         table.watermark = Some(watermark(declared, &table, planner, words)?);
     }
     Ok(table)
+}
+
+/// An error of the connector with its place: the option that it names, WITH if that is missing, or else the table's name.
+fn located(error: Error, declared: &CreateTable) -> Error {
+    let places = &declared.option_places;
+    let named = |text: &str| {
+        text.split_once("option '")?.1.split_once('\'').map(|(key, rest)| (key.to_string(), rest.to_string()))
+    };
+    let message = error.message();
+    let connector =
+        places.entries.iter().find(|(key, ..)| key == "connector" && message.starts_with("unknown connector"));
+    if let Some((_, _, at_value)) = connector {
+        return error.at(*at_value);
+    }
+    let at = match named(message).or_else(|| named(error.hint()?)) {
+        Some((_, rest)) if rest.starts_with(" is missing") => places.with,
+        Some((key, rest)) => {
+            let entry = places.entries.iter().find(|(name, ..)| *name == key);
+            let is_value = rest.starts_with(" is '") || rest.starts_with(" is empty") || !message.contains("option '");
+            entry.map_or(places.with, |(_, at_key, at_value)| if is_value { *at_value } else { *at_key })
+        }
+        None => declared.name.at,
+    };
+    error.at(at)
 }
 
 fn no_column(table: &Table, name: &str) -> Error {

@@ -43,10 +43,29 @@ pub(crate) fn settings(settings: &Settings) -> Result<RecordBatch> {
     ])
 }
 
-/// All functions, scalar and aggregate.
+/// Functions that take or give values which contain others, or that ask of a file's row what no plan of ours knows.
+const NESTED: [&str; 14] = [
+    "array_agg",
+    "arrow_field",
+    "arrow_metadata",
+    "file_row_index",
+    "get_field",
+    "grouping",
+    "input_file_name",
+    "named_struct",
+    "regexp_match",
+    "row",
+    "struct",
+    "union_extract",
+    "union_tag",
+    "with_metadata",
+];
+
+/// All functions that can be used, scalar and aggregate.
 pub(crate) fn functions(functions: &Functions) -> Result<RecordBatch> {
     let scalar = functions.scalar.keys().map(|name| (name, "scalar"));
     let mut all: Vec<_> = scalar.chain(functions.aggregate.keys().map(|name| (name, "aggregate"))).collect();
+    all.retain(|(name, _)| !NESTED.contains(&name.as_str()));
     all.sort();
     rows(vec![
         ("function name", text(all.iter().map(|(name, _)| name))),

@@ -4,8 +4,10 @@ use datafusion_common::{Column, DataFusionError, SchemaError, TableReference};
 use sqlparser::{parser::ParserError, tokenizer::Token};
 use thalweg_core::{
     Error,
-    error::{Span, lower_first},
+    error::{Span, Subject, lower_first},
 };
+
+pub(crate) use thalweg_core::near::near;
 
 use crate::{refuse, script::Words, types, windowing};
 
@@ -24,10 +26,11 @@ pub fn caret(text: &str, error: &Error) -> String {
     {
         let number = format!("  {} ", span.line);
         let margin = " ".repeat(number.len());
+        let (line, column) = window(line, span);
         // Tabs are kept, so that the caret stands under its word at any width of them.
-        let before = line.chars().take(span.column - 1).map(|letter| if letter == '\t' { '\t' } else { ' ' });
+        let before = line.chars().take(column - 1).map(|letter| if letter == '\t' { '\t' } else { ' ' });
         let lead: String = before.collect();
-        let longest = line.chars().count().saturating_sub(span.column - 1).max(1);
+        let longest = line.chars().count().saturating_sub(column - 1).max(1);
         let marks = "^".repeat(span.width.min(longest));
         shown += &format!("\n{number}| {line}\n{margin}| {lead}{marks}");
     }
@@ -35,6 +38,23 @@ pub fn caret(text: &str, error: &Error) -> String {
         shown += &format!("\nhint: {hint}");
     }
     shown
+}
+
+/// How many letters of a long line are shown, and how many of them before the caret at most.
+const SHOWN: usize = 160;
+const BEFORE: usize = 60;
+
+/// The part of a line around a place, and the column of the place in it.
+fn window(line: &str, span: Span) -> (String, usize) {
+    let length = line.chars().count();
+    if length <= SHOWN {
+        return (line.to_string(), span.column);
+    }
+    let first = (span.column - 1).saturating_sub(BEFORE).min(length - (SHOWN - BEFORE));
+    let last = (first + SHOWN - BEFORE).max(span.column - 1 + span.width.min(SHOWN)).min(length);
+    let part: String = line.chars().skip(first).take(last - first).collect();
+    let (lead, end) = (if first > 0 { "…" } else { "" }, if last < length { "…" } else { "" });
+    (format!("{lead}{part}{end}"), span.column - first + lead.chars().count())
 }
 
 /// A token as messages name it.
@@ -64,9 +84,29 @@ pub(crate) fn syntax(error: &ParserError, words: &Words) -> Error {
     let message = match message.strip_prefix("Expected: ").and_then(|rest| rest.rsplit_once(", found: ")) {
         Some((what, "EOF")) => format!("expected {what}, found the end of the statement"),
         Some((what, found)) => format!("expected {what}, found \"{found}\""),
+        None if message.starts_with("Expected an expression, found: ") => {
+            format!(
+                "expected an expression, found \"{}\"",
+                message.trim_start_matches("Expected an expression, found: ").trim()
+            )
+        }
         None => lower_first(message.trim_start_matches("sql parser error: ")),
     };
-    Error::query(message).at(at.unwrap_or(words.end()))
+    let mut at = at.unwrap_or(words.end());
+    let mut here = words.tokens.iter().position(|token| crate::script::span(token.span) == at);
+    // Of a keyword where an expression is expected, sqlparser says the place behind it.
+    if let Some(i) = here.filter(|i| *i > 0 && !message.ends_with(&format!("\"{}\"", words.tokens[*i].token)))
+        && message.ends_with(&format!("\"{}\"", words.tokens[i - 1].token))
+    {
+        at = crate::script::span(words.tokens[i - 1].span);
+        here = Some(i - 1);
+    }
+    let is_behind_comma = here.is_some_and(|i| i > 0 && words.tokens[i - 1].token == Token::Comma);
+    let error = Error::query(message.as_str()).at(at);
+    match is_behind_comma && message.starts_with("expected an expression") {
+        true => error.with_hint("leave out the comma before it"),
+        false => error,
+    }
 }
 
 /// What DataFusion could not plan.
@@ -96,11 +136,18 @@ fn translate(error: DataFusionError, words: &Words, place: Option<Span>) -> Erro
             None => Error::bug("an empty list of errors"),
         },
         DataFusionError::External(ours) => match ours.downcast::<Error>() {
-            Ok(ours) => ours.at(fallback),
+            Ok(ours) => {
+                let kind = ["unknown type ", "type "].iter().find_map(|lead| ours.message().strip_prefix(lead));
+                let kind = kind.and_then(|rest| words.find_identifier(rest.split([' ', '(']).next()?));
+                ours.at(place.or(kind).unwrap_or(fallback))
+            }
             Err(other) => Error::query(plain(&other.to_string())).at(fallback),
         },
         DataFusionError::SchemaError(error, _) => schema(*error, words, place),
         DataFusionError::SQL(error, _) => syntax(&error, words),
+        DataFusionError::NotImplemented(message) if message.contains("etFieldAccess") => {
+            plan_message(&message, words, place)
+        }
         DataFusionError::NotImplemented(message) => refuse::clause(words).unwrap_or_else(|| {
             let message = plain(&message);
             let error = match message.to_lowercase().contains("ast node") {
@@ -111,16 +158,24 @@ fn translate(error: DataFusionError, words: &Words, place: Option<Span>) -> Erro
             };
             error.at(fallback)
         }),
+        DataFusionError::Internal(message) if message.contains(" in BETWEEN expression") => {
+            let types = between(&message, "coerce types ", " in BETWEEN").map_or("", |(types, _)| types);
+            Error::query(format!("cannot compare {} in BETWEEN", flink_words(types)))
+                .with_hint("cast one side to the other's type")
+                .at(words.find_keywords("BETWEEN").unwrap_or(fallback))
+        }
         DataFusionError::Internal(message) => {
             let first = message.split(".\n").next().unwrap_or_default();
             refuse::clause(words).unwrap_or_else(|| Error::bug(lower_first(first)).at(fallback))
         }
         DataFusionError::Plan(message) => plan_message(&message, words, place),
         DataFusionError::ArrowError(error, _) => {
-            // Constants are computed when the query is planned: the text that cannot be read stands in it.
+            // Constants are computed when the query is planned.
             let message = error.to_string();
-            let text = between(&message, "string '", "'").and_then(|(text, _)| words.find_text(text));
-            Error::query(plain(&message)).at(place.or(text).unwrap_or(fallback))
+            match constant(&message) {
+                Some(error) => place.into_iter().fold(error, Error::at),
+                None => Error::query(plain(&message)).at(fallback),
+            }
         }
         DataFusionError::Execution(message) | DataFusionError::Configuration(message) => {
             plan_message(&message, words, place)
@@ -129,11 +184,33 @@ fn translate(error: DataFusionError, words: &Words, place: Option<Span>) -> Erro
     }
 }
 
+/// A constant that is no value of the type that it is cast to: `Cannot cast string 'x' to value of Int32 type`.
+fn constant(message: &str) -> Option<Error> {
+    let text = |text: &str| (format!("\"{text}\""), format!("'{}'", text.replace('\'', "''")));
+    let ((shown, written), kind) = if let Some((found, rest)) = between(message, "string '", "' to value of ") {
+        (text(found), flink_words(rest.strip_suffix(" type")?))
+    } else if let Some((found, _)) = between(message, "parsing timestamp from '", "'") {
+        (text(found), "TIMESTAMP".to_string())
+    } else {
+        let (number, kind) = message.split_once("cast value ")?.1.split_once(" to type ")?;
+        ((number.to_string(), number.to_string()), flink_words(kind))
+    };
+    Some(
+        Error::query(format!("{shown} is not a value of type {kind}"))
+            .with_hint("TRY_CAST gives null where a value does not fit")
+            .about(Subject::Expression(format!("CAST({written} AS {kind})"))),
+    )
+}
+
 fn schema(error: SchemaError, words: &Words, place: Option<Span>) -> Error {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
             let at = place.or_else(|| words.find_identifier(&field.name)).unwrap_or(words.start());
-            column_not_found(&field, &valid_fields).at(at)
+            let is_limit = |clause: &&str| valid_fields.is_empty() && words.find_no_number(clause) == Some(at);
+            match ["LIMIT", "OFFSET"].into_iter().find(is_limit) {
+                Some(clause) => no_number(clause, words),
+                None => column_not_found(&field, &valid_fields).at(at),
+            }
         }
         SchemaError::AmbiguousReference { field } => {
             let at = place.or_else(|| words.find_identifier(&field.name)).unwrap_or(words.start());
@@ -174,6 +251,12 @@ fn column_not_found(field: &Column, valid: &[Column]) -> Error {
     }
 }
 
+/// What LIMIT and OFFSET say of anything but a number.
+pub(crate) fn no_number(clause: &str, words: &Words) -> Error {
+    let at = words.find_no_number(clause).or_else(|| words.find_keywords(clause)).unwrap_or(words.start());
+    Error::query(format!("{clause} must be a whole number of rows, written as a number")).at(at)
+}
+
 /// `the columns here are a, b, c`.
 pub(crate) fn known<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> String {
     let mut names: Vec<_> = names.collect();
@@ -184,31 +267,6 @@ pub(crate) fn known<'a>(what: &str, names: impl Iterator<Item = &'a str>) -> Str
         1..=30 => format!("the {what} here are {}", names.join(", ")),
         _ => format!("the {what} here are {}, … ({} in all)", names[..30].join(", "), names.len()),
     }
-}
-
-/// `did you mean "b"?`, for a name that is nearly one of these.
-pub(crate) fn near<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
-    let wanted = name.to_lowercase();
-    let allowed = 1 + wanted.chars().count() / 4;
-    let ranked = names.map(|known| (distance(&wanted, &known.to_lowercase()), known));
-    let (steps, nearest) = ranked.min()?;
-    (steps <= allowed.min(3) && steps < wanted.chars().count()).then(|| format!("did you mean \"{nearest}\"?"))
-}
-
-/// How many letters must be changed, added or dropped.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, letter) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for j in 0..b.len() {
-            let changed = diagonal + usize::from(letter != b[j]);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// DataFusion's messages that users meet often, in our words.
@@ -232,13 +290,74 @@ fn plan_message(message: &str, words: &Words, place: Option<Span>) -> Error {
             .at(at(bare));
     }
     if let Some((function, types)) = wrong_arguments(message) {
-        let message = format!("function \"{function}\" does not take {}", flink_words(types));
-        return Error::query(message).with_hint("cast the arguments: CAST(x AS DOUBLE)").at(at(function));
+        let error = match types.is_empty() {
+            true => Error::query(format!("function \"{function}\" takes arguments")),
+            false => Error::query(format!("function \"{function}\" does not take {}", flink_words(types)))
+                .with_hint("give it as many arguments as it takes, and cast them: CAST(x AS DOUBLE)"),
+        };
+        return error.at(at(function));
     }
-    if message.contains("LIMIT to be") || message.contains("OFFSET to be") {
-        let clause = if message.contains("LIMIT to be") { "LIMIT" } else { "OFFSET" };
-        let at = words.find_keywords(clause).unwrap_or(words.start());
-        return Error::query(format!("{clause} must be a whole number written in the query")).at(at);
+    if let Some((function, _)) = between(message, "[return_type] ", " not supported for Null") {
+        let function = function.to_lowercase();
+        return Error::query(format!("function \"{function}\" does not take *"))
+            .with_hint("name a column; count(*) counts rows")
+            .at(at(&function));
+    }
+    let clause = |words_of: &str| place.or_else(|| words.find_keywords(words_of)).unwrap_or(words.start());
+    if message.starts_with("UNION queries have different number") {
+        return Error::query("the queries of UNION have different numbers of columns")
+            .with_hint("CAST(NULL AS type) fills in a column that one of them does not have")
+            .at(words.find_keywords("UNION").unwrap_or(words.start()));
+    }
+    if let Some((first, rest)) = between(message, "inputs were of type ", ", but got incompatible type ")
+        && let Some((second, column)) = rest.split_once(" on column ")
+    {
+        let column = column.trim_matches('\'').replace('\'', "");
+        return Error::query(format!(
+            "column \"{column}\" of UNION is {} and {}",
+            flink_words(first),
+            flink_words(second)
+        ))
+        .with_hint("cast one to the other's type")
+        .at(words.find_keywords("UNION").unwrap_or(words.start()));
+    }
+    if let Some((_, rest)) = message
+        .split_once("inconsistent data type across values list at row ")
+        .or(message.split_once("Inconsistent data type across values list at row "))
+        && let Some((place, types)) = rest.split_once(". Was ")
+        && let Some((row, column)) = place.split_once(" column ")
+        && let (Ok(row), Ok(column)) = (row.parse::<usize>(), column.parse::<usize>())
+    {
+        let types = flink_words(&types.replace(" but found ", " above and ")) + " here";
+        return Error::query(format!("column {} of VALUES is {types}, in row {}", column + 1, row + 1))
+            .with_hint("cast one to the other's type")
+            .at(clause("VALUES"));
+    }
+    if message.contains("HAVING clause references") {
+        return Error::query("HAVING looks at groups, and a column of single rows stands in it")
+            .with_hint("add the column to GROUP BY, or put it into an aggregate such as max(…)")
+            .at(clause("HAVING"));
+    }
+    if let Some((left, right)) =
+        tail(message, "compatible types to compare ").and_then(|(pair, _)| pair.split_once(" with "))
+    {
+        let message =
+            format!("cannot compare {} with {}", flink_words(left), flink_words(right.trim_matches(['[', ']'])));
+        return Error::query(message).with_hint("cast one side to the other's type").at(clause("IN"));
+    }
+    if message.contains("etFieldAccess") || message.contains("cannot access field") {
+        return Error::query("columns are flat: there is nothing in them to be chosen with […] or a dot")
+            .with_hint("read the parts as columns of their own")
+            .at(words.find_keywords("[").unwrap_or(words.start()));
+    }
+    if message.contains("nary operator '-' only supports") {
+        return Error::query("- stands before what is no number and no interval")
+            .with_hint("cast it: -CAST(x AS DOUBLE)")
+            .at(place.unwrap_or(words.start()));
+    }
+    let is_wrong = |clause: &&str| ["to be", "must be"].iter().any(|be| message.contains(&format!("{clause} {be}")));
+    if let Some(clause) = ["LIMIT", "OFFSET"].into_iter().find(is_wrong) {
+        return no_number(clause, words);
     }
     let at = place.unwrap_or(words.start());
     if let Some((pair, _)) =
@@ -277,12 +396,33 @@ fn wrong_arguments(message: &str) -> Option<(&str, &str)> {
     if let Some((call, _)) = between(message, "given name and argument types '", "'")
         && let Some((function, types)) = call.split_once('(')
     {
-        return Some((function, types.trim_end_matches(')')));
+        return Some((function, types.strip_suffix(')').unwrap_or(types)));
     }
     let quoted = |start| between(message, start, "'").map(|(function, _)| function);
     let function = quoted("unction '").or_else(|| quoted("call to '"))?;
-    let (types, _) = between(message, "(DataType: ", ")").or_else(|| between(message, "coercion from ", " to "))?;
+    let types = match message.split_once("(DataType: ") {
+        Some((_, types)) => up_to_parenthesis(types),
+        None => between(message, "coercion from ", " to ")?.0,
+    };
     Some((function, types))
+}
+
+/// The text before the parenthesis that closes one before it.
+fn up_to_parenthesis(text: &str) -> &str {
+    let mut open = 0_usize;
+    let end = text.char_indices().find(|(_, letter)| match letter {
+        '(' => {
+            open += 1;
+            false
+        }
+        ')' if open == 0 => true,
+        ')' => {
+            open -= 1;
+            false
+        }
+        _ => false,
+    });
+    &text[..end.map_or(text.len(), |(at, _)| at)]
 }
 
 fn function_not_found(function: &str, rest: &str) -> Error {

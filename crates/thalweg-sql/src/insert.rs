@@ -44,6 +44,7 @@ pub(crate) fn plan(
         let names = targets.iter().map(|i| definition.columns.field(*i).name().as_str());
         return Err(Error::query(message).with_hint(diagnose::known("columns", names)).at(into.table.at));
     }
+    let query = cast_values(query, &targets, &definition).map_err(|error| diagnose::planning(error, words))?;
     let mut expressions = Vec::new();
     for (i, field) in definition.columns.fields().iter().enumerate() {
         let expression = match targets.iter().position(|target| *target == i) {
@@ -60,6 +61,31 @@ pub(crate) fn plan(
     }
     let plan = LogicalPlanBuilder::from(query).project(expressions).and_then(|builder| builder.build());
     Ok((plan.map_err(|error| diagnose::planning(error, words))?, definition))
+}
+
+/// Each value of VALUES as its column's type, so that one which does not fit is named as it is written.
+fn cast_values(
+    query: LogicalPlan,
+    targets: &[usize],
+    table: &TableDefinition,
+) -> datafusion_common::Result<LogicalPlan> {
+    let LogicalPlan::Values(mut values) = query else { return Ok(query) };
+    let given = values.schema.fields().iter().zip(targets);
+    let casts: Vec<_> = given
+        .map(|(field, target)| {
+            let (from, to) = (field.data_type(), table.columns.field(*target).data_type());
+            (from != to && is_assignable(from, to)).then(|| to.clone())
+        })
+        .collect();
+    if casts.iter().all(Option::is_none) {
+        return Ok(LogicalPlan::Values(values));
+    }
+    for (value, to) in values.values.iter_mut().flat_map(|row| row.iter_mut().zip(&casts)) {
+        if let Some(to) = to {
+            *value = Expr::Cast(Cast::new(Box::new(std::mem::take(value)), to.clone()));
+        }
+    }
+    LogicalPlanBuilder::values(values.values)?.build()
 }
 
 /// The table's columns that get values, in the order of the query's columns.

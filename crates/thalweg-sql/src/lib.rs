@@ -13,10 +13,12 @@
 //! * `catalog`, `create`, `describe`: tables and views
 //! * `planner`, `functions`, `windowing`: what DataFusion's planner asks us for
 //! * `optimize`: the rules that are right for streams
-//! * `refuse`, `diagnose`: what is not there, and whose fault it is, with the place in the text
+//! * `clauses`, `refuse`, `diagnose`: what is not there, and whose fault it is, with the place in the text
 //! * `lower`: logical plan → plan
+//! * `places`: where in the text something stands that went wrong while it ran
 
 mod catalog;
+mod clauses;
 mod create;
 mod depth;
 mod describe;
@@ -28,6 +30,7 @@ mod insert;
 mod lower;
 mod optimize;
 mod parse;
+mod places;
 mod planner;
 mod refuse;
 mod script;
@@ -39,5 +42,6 @@ mod windowing;
 mod tests;
 
 pub use diagnose::caret;
+pub use places::Places;
 pub use script::Statement;
 pub use session::{ExplainFormat, Outcome, Session};

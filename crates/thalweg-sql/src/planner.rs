@@ -180,12 +180,12 @@ pub(crate) fn connector<'a>(
 ) -> thalweg_core::Result<&'a Arc<dyn Connector>> {
     let known = || connectors.iter().map(|c| format!("'{}'", c.name())).collect::<Vec<_>>().join(", ");
     let Some(name) = table.options.get("connector") else {
-        let message = format!("table {:?}: option 'connector' is missing", table.name);
-        return Err(Error::query(message).with_hint(format!("the connectors are {}", known())));
+        return Err(Error::query("option 'connector' is missing").with_hint(format!("the connectors are {}", known())));
     };
     connectors.iter().find(|connector| connector.name() == name).ok_or_else(|| {
-        Error::query(format!("table {:?}: unknown connector '{name}'", table.name))
-            .with_hint(format!("the connectors are {}", known()))
+        let near = crate::diagnose::near(name, connectors.iter().map(|connector| connector.name()));
+        Error::query(format!("unknown connector '{name}'"))
+            .with_hint(near.unwrap_or_else(|| format!("the connectors are {}", known())))
     })
 }
 

@@ -114,6 +114,20 @@ impl Words {
         exact.or_else(|| identifiers().find(|(word, _)| word.value.eq_ignore_ascii_case(name))).map(|(_, at)| span(at))
     }
 
+    /// Where a table or a view of this name is first read or written.
+    pub fn find_relation(&self, name: &str) -> Option<Span> {
+        let is_name = |token: &TokenWithSpan| identifier(&token.token).is_some_and(|word| word.value == name);
+        let leads = |token: &TokenWithSpan| {
+            matches!(token.token, Token::LParen | Token::Comma | Token::RArrow)
+                || ["FROM", "TABLE", "INTO", "JOIN"].iter().any(|word| is_word(token, word))
+        };
+        let certain = self.tokens.windows(2).find(|pair| {
+            is_name(&pair[1]) && !matches!(pair[0].token, Token::LParen | Token::Comma) && leads(&pair[0])
+        });
+        let found = certain.or_else(|| self.tokens.windows(2).find(|pair| leads(&pair[0]) && is_name(&pair[1])))?;
+        Some(span(found[1].span))
+    }
+
     /// Where a run of keywords is first written.
     pub fn find_keywords(&self, keywords: &str) -> Option<Span> {
         let keywords: Vec<_> = keywords.split(' ').collect();
@@ -123,6 +137,25 @@ impl Words {
             })
         })?;
         Some(span(found[0].span))
+    }
+
+    /// What stands behind a keyword that a number belongs to, where something else does.
+    pub fn find_no_number(&self, keyword: &str) -> Option<Span> {
+        let ends = |token: &TokenWithSpan| {
+            token.token == Token::RParen
+                || ["LIMIT", "OFFSET", "UNION", "ROW", "ROWS"].iter().any(|w| is_word(token, w))
+        };
+        (0..self.tokens.len()).filter(|i| is_word(&self.tokens[*i], keyword)).find_map(|i| {
+            let operand = self.tokens[i + 1..].split(ends).next()?;
+            match operand {
+                [] | [TokenWithSpan { token: Token::Number(..), .. }] => None,
+                [first, .., last] if last.span.end.line == first.span.start.line => {
+                    let start = span(first.span);
+                    Some(Span { width: (last.span.end.column as usize).saturating_sub(start.column).max(1), ..start })
+                }
+                [first, ..] => Some(span(first.span)),
+            }
+        })
     }
 
     /// Where a query in parentheses stands for a value, and not in FROM.

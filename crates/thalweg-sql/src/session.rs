@@ -11,10 +11,11 @@ use thalweg_plan::{Plan, Settings, node::Sink};
 
 use crate::{
     catalog::{Catalog, Relation},
-    create, depth, describe, diagnose,
+    clauses, create, depth, describe, diagnose,
     functions::Functions,
     insert, lower, optimize,
     parse::{Insert, Kind},
+    places::Places,
     planner::Planner,
     refuse,
     script::{self, Statement, Words},
@@ -79,7 +80,18 @@ impl Session {
     ///
     /// Errors: `Error::Query` with the place in the text that was parsed; what a connector says of its table.
     pub fn execute(&mut self, statement: &Statement) -> Result<Outcome> {
-        depth::with_room(|| self.answer(statement))
+        let answer = depth::with_room(|| self.answer(statement));
+        answer.map_err(|error| match self.places(statement) {
+            Ok(places) => places.locate(error),
+            Err(_) => error,
+        })
+    }
+
+    /// What is needed to find the places of this statement's errors, while it is planned and later, when it runs.
+    ///
+    /// Errors: `Error::Environment` if there is no thread for it.
+    pub fn places(&self, statement: &Statement) -> Result<Places> {
+        depth::with_room(|| Ok(Places::new(statement, &self.catalog)))
     }
 
     fn answer(&mut self, statement: &Statement) -> Result<Outcome> {
@@ -94,6 +106,7 @@ impl Session {
             }
             Kind::CreateView(declared) => {
                 if self.catalog.admits(&declared.name, declared.exists, true)? {
+                    clauses::check(&declared.query, &self.functions, words)?;
                     let view = create::view(declared, &self.planner(), words)?;
                     self.catalog.insert(declared.name.text.clone(), Relation::View(view));
                 }
@@ -156,12 +169,14 @@ impl Session {
     fn select(&self, query: &Query, words: &Words) -> Result<Plan> {
         let planner = self.planner();
         refuse::query(query, words)?;
+        clauses::check(query, &self.functions, words)?;
         let plan = planner.query(query).map_err(|error| diagnose::planning(error, words))?;
         self.lower(plan, Sink::Result, &planner, words)
     }
 
     fn insert(&self, into: &Insert, words: &Words) -> Result<Plan> {
         let planner = self.planner();
+        clauses::check(&into.query, &self.functions, words)?;
         let (plan, table) = insert::plan(into, &self.catalog, &planner, words)?;
         crate::planner::connector(&self.connectors, &table).map_err(|error| error.at(into.table.at))?;
         self.lower(plan, Sink::Table(table), &planner, words)

@@ -76,7 +76,13 @@ impl Engine {
             Outcome::Done => Ok(Query::done()),
             Outcome::Rows(rows) => Ok(Query::rows(rows)),
             Outcome::Explain(plan, format) => Ok(Query::rows(explained(&plan, format)?)),
-            Outcome::Plan(plan) => self.run(&plan),
+            Outcome::Plan(plan) => {
+                let places = self.session.places(statement)?;
+                match self.run(&plan) {
+                    Ok(query) => Ok(query.with_places(places)),
+                    Err(error) => Err(places.locate(error)),
+                }
+            }
         }
     }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
-use thalweg_core::{Result, connector::TableDefinition};
+use thalweg_core::{Error, Result, connector::TableDefinition};
 use thalweg_runtime::{Metrics, RunningQuery, query::Control};
+use thalweg_sql::Places;
 
 /// What a statement is, for who shows its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Query {
     kind: Kind,
     schema: SchemaRef,
     target: Option<TableDefinition>,
+    /// The text that errors have their places in; none for a plan that was not made from text.
+    places: Option<Places>,
     state: State,
 }
 
@@ -35,16 +38,26 @@ enum State {
 
 impl Query {
     pub(crate) fn done() -> Self {
-        Self { kind: Kind::Done, schema: Arc::new(Schema::empty()), target: None, state: State::Rows(None) }
+        Self {
+            kind: Kind::Done,
+            schema: Arc::new(Schema::empty()),
+            target: None,
+            places: None,
+            state: State::Rows(None),
+        }
     }
 
     pub(crate) fn rows(rows: RecordBatch) -> Self {
-        Self { kind: Kind::Rows, schema: rows.schema(), target: None, state: State::Rows(Some(rows)) }
+        Self { kind: Kind::Rows, schema: rows.schema(), target: None, places: None, state: State::Rows(Some(rows)) }
     }
 
     pub(crate) fn running(target: Option<TableDefinition>, schema: SchemaRef, query: RunningQuery) -> Self {
         let kind = if target.is_some() { Kind::Insert } else { Kind::Select };
-        Self { kind, schema, target, state: State::Running(Box::new(query)) }
+        Self { kind, schema, target, places: None, state: State::Running(Box::new(query)) }
+    }
+
+    pub(crate) fn with_places(self, places: Places) -> Self {
+        Self { places: Some(places), ..self }
     }
 
     /// What the statement is.
@@ -87,10 +100,10 @@ impl Query {
 
     /// Waits until the query has ended, and says what it did. Rows that were not taken are not wanted any more.
     ///
-    /// Errors: what ended the query.
+    /// Errors: what ended the query, with its place in the text where that can be found.
     pub fn wait(&mut self) -> Result<Metrics> {
         match &mut self.state {
-            State::Running(query) => query.wait(),
+            State::Running(query) => query.wait().map_err(|error| located(self.places.as_ref(), error)),
             State::Rows(_) => Ok(Metrics::default()),
         }
     }
@@ -103,7 +116,17 @@ impl Iterator for Query {
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.state {
             State::Rows(rows) => rows.take().map(Ok),
-            State::Running(query) => Some(query.next_batch()?.and_then(|batch| batch.compact())),
+            State::Running(query) => {
+                let batch = query.next_batch()?.and_then(|batch| batch.compact());
+                Some(batch.map_err(|error| located(self.places.as_ref(), error)))
+            }
         }
+    }
+}
+
+fn located(places: Option<&Places>, error: Error) -> Error {
+    match places {
+        Some(places) => places.locate(error),
+        None => error,
     }
 }

@@ -24,6 +24,7 @@ use thalweg_core::{
 
 use crate::format::{
     Format,
+    bad_rows::BadRows,
     reader::FormatReader,
     window::{Bytes, Fill},
 };
@@ -40,6 +41,19 @@ const SAMPLE: usize = 1 << 20;
 impl Connector for File {
     fn name(&self) -> &'static str {
         "file"
+    }
+
+    fn check(&self, table: &TableDefinition) -> Result<()> {
+        let path = path(&table.options)?;
+        Compression::new(&table.options)?;
+        let _: Option<bool> = table.options.parse("overwrite", "'true' or 'false'")?;
+        BadRows::new(&table.options, path)?;
+        // The files of a directory or a pattern may tell their format by their own names.
+        let is_open = paths::format(path).is_none() && (path.contains(['*', '?', '[']) || paths::is_directory(path));
+        match is_open && table.options.get("format").is_none() {
+            true => Ok(()),
+            false => format(&table.options, path).map(drop),
+        }
     }
 
     fn infer(&self, table: &TableDefinition) -> Result<SchemaRef> {

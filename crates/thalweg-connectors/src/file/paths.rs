@@ -1,8 +1,11 @@
 //! Which files a path means, and what their names say.
 
-use std::{fs, path::Path};
+use std::{fs, io::ErrorKind, path::Path};
 
-use thalweg_core::{Error, Result};
+use thalweg_core::{Error, Result, error::Fault};
+
+/// What to do about a file that is not there.
+const PATH: &str = "option 'path' of the table says which; a relative path begins at the working directory";
 
 /// The files that a pattern means, sorted; at least one.
 pub(super) fn find(pattern: &str) -> Result<Vec<String>> {
@@ -16,8 +19,7 @@ pub(super) fn find(pattern: &str) -> Result<Vec<String>> {
     };
     if paths.is_empty() {
         let what = if path.is_dir() { "there is no file in" } else { "no file matches" };
-        return Err(Error::environment(format!("{what} '{pattern}'"))
-            .with_hint("relative paths begin at the working directory"));
+        return Err(Error::query(format!("{what} '{pattern}'")).with_hint(PATH));
     }
     paths.sort();
     Ok(paths)
@@ -56,8 +58,14 @@ fn name(path: &Path) -> Result<String> {
 }
 
 fn cannot_read(path: &str, error: &std::io::Error) -> Error {
-    Error::environment(format!("cannot read '{path}': {error}"))
-        .with_hint("relative paths begin at the working directory")
+    // A path that is not there is a mistake in the table's options; what else goes wrong is not.
+    let fault = if error.kind() == ErrorKind::NotFound { Fault::Query } else { Fault::Environment };
+    Error::new(fault, format!("cannot read '{path}': {error}")).with_hint(PATH)
+}
+
+/// Whether a path is, or by its end must be, that of a directory.
+pub(super) fn is_directory(path: &str) -> bool {
+    path.ends_with('/') || Path::new(path).is_dir()
 }
 
 /// The extension that tells the format, without that of a compression.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use arrow_schema::SchemaRef;
-use thalweg_core::{Batch, Error, Progress, Result, connector::Sink};
+use thalweg_core::{Batch, Error, Progress, Result, connector::Sink, error::Fault};
 
 use super::compression::{Compression, Output};
 use crate::{format::Encoder, row_writer::RowWriter};
@@ -42,7 +42,9 @@ impl Target {
     }
 
     fn error(&self, error: &io::Error) -> Error {
-        Error::environment(format!("cannot write {}: {error}", self.path.display()))
+        let is_misnamed = error.kind() == io::ErrorKind::NotFound;
+        let fault = if is_misnamed { Fault::Query } else { Fault::Environment };
+        Error::new(fault, format!("cannot write {}: {error}", self.path.display()))
     }
 }
 

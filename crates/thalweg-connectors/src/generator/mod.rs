@@ -48,6 +48,10 @@ impl Connector for Generator {
         "generator"
     }
 
+    fn check(&self, table: &TableDefinition) -> Result<()> {
+        self.source(table).map(drop)
+    }
+
     fn source(&self, table: &TableDefinition) -> Result<Box<dyn Source>> {
         let options = &table.options;
         options.check(OPTIONS)?;

@@ -8,6 +8,7 @@
 mod collected;
 mod groups;
 mod merging;
+mod named;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use datafusion_physical_expr::{
 use thalweg_core::{
     Error, Result,
     aggregate::{Aggregate, Signature},
+    error::Subject,
     expression::Expression,
 };
 use thalweg_plan::node::AggregateCall;
@@ -52,6 +54,14 @@ pub type Native<'a> = &'a dyn Fn(&Signature<'_>) -> Option<Arc<dyn Aggregate>>;
 /// Errors: `Error::Query` for what DataFusion cannot compute, and for a function whose result depends on the order of rows
 ///         where no order is given.
 pub fn aggregate(call: &AggregateCall, input: &DFSchema, exact_floats: bool, native: Native<'_>) -> Result<Call> {
+    let text = thalweg_plan::written(&Expr::AggregateFunction(call.function.clone()));
+    let about = |error: Error| error.about(Subject::Expression(text.clone()));
+    let Call { function, arguments, filter } = unnamed(call, input, exact_floats, native).map_err(about)?;
+    let function = Arc::new(named::Named { inner: function, text: text.as_str().into() });
+    Ok(Call { function, arguments, filter })
+}
+
+fn unnamed(call: &AggregateCall, input: &DFSchema, exact_floats: bool, native: Native<'_>) -> Result<Call> {
     let name = call.function.func.name();
     let params = &call.function.params;
     let filter = params.filter.as_ref().map(|filter| compile(filter, input)).transpose()?;

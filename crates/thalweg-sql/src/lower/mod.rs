@@ -274,10 +274,7 @@ impl Lowering<'_> {
     }
 
     fn limit(&mut self, limit: &datafusion_expr::logical_plan::Limit) -> Result<Stream> {
-        let wrong = |what: &str| {
-            let at = self.words.find_keywords(what).unwrap_or(self.words.start());
-            Error::query(format!("{what} must be a whole number written in the query")).at(at)
-        };
+        let wrong = |what: &str| diagnose::no_number(what, self.words);
         let planning = |error| diagnose::planning(error, self.words);
         let SkipType::Literal(skip) = limit.get_skip_type().map_err(planning)? else { return Err(wrong("OFFSET")) };
         let FetchType::Literal(fetch) = limit.get_fetch_type().map_err(planning)? else { return Err(wrong("LIMIT")) };

@@ -6,7 +6,7 @@ mod table;
 use sqlparser::{
     ast::{DataType as SqlType, Expr, Query},
     parser::Parser,
-    tokenizer::Token,
+    tokenizer::{Token, TokenWithSpan},
 };
 use thalweg_core::{Error, Result, connector::Options, error::Span};
 
@@ -56,6 +56,15 @@ pub(crate) struct CreateTable {
     pub primary_key: Vec<Name>,
     pub comment: Option<String>,
     pub options: Options,
+    pub option_places: OptionPlaces,
+}
+
+/// Where the options of a table stand.
+#[derive(Clone, Debug)]
+pub(crate) struct OptionPlaces {
+    pub with: Span,
+    /// Each option's key, and where key and value stand.
+    pub entries: Vec<(String, Span, Span)>,
 }
 
 /// What to do if there is such a table or view already.
@@ -128,7 +137,20 @@ pub(crate) fn statement(words: &Words) -> Result<Kind> {
         Token::EOF => Ok(kind),
         _ => Err(refuse::clause(words).unwrap_or_else(|| {
             const CLAUSES: [&str; 8] = ["FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "WITH"];
-            let hint = diagnose::near(&next.token.to_string(), CLAUSES.into_iter());
+            let is_clause = |token: &TokenWithSpan| CLAUSES.iter().any(|clause| is_word(token, clause));
+            let near = |token: &TokenWithSpan| diagnose::near(&token.token.to_string(), CLAUSES.into_iter());
+            // A clause that is misspelt was read as a name: SELECT v FORM t.
+            let here = words.tokens.iter().position(|token| token.span == next.span).unwrap_or_default();
+            let misspelt = words.tokens[..here]
+                .last()
+                .filter(|token| !is_clause(token))
+                .and_then(|token| Some((token, near(token)?)));
+            if let Some((token, hint)) = misspelt {
+                return Error::query(format!("unexpected {}", diagnose::quoted(&token.token)))
+                    .with_hint(hint)
+                    .at(script::span(token.span));
+            }
+            let hint = near(&next);
             Error::query(format!("unexpected {} after the end of the statement", diagnose::quoted(&next.token)))
                 .with_hint(hint.unwrap_or_else(|| "statements are separated by semicolons".to_string()))
                 .at(script::span(next.span))

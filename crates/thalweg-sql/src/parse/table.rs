@@ -3,7 +3,7 @@
 use sqlparser::{ast::DataType as SqlType, tokenizer::Token};
 use thalweg_core::{Error, Result, connector::Options};
 
-use super::{ColumnDeclaration, ColumnKind, CreateTable, Kind, WatermarkDeclaration, reader::Reader};
+use super::{ColumnDeclaration, ColumnKind, CreateTable, Kind, OptionPlaces, WatermarkDeclaration, reader::Reader};
 use crate::{
     refuse,
     script::{self, is_word},
@@ -22,6 +22,7 @@ impl Reader<'_> {
             primary_key: Vec::new(),
             comment: None,
             options: Options::default(),
+            option_places: OptionPlaces { with: self.here(), entries: Vec::new() },
         };
         if self.parser.consume_token(&Token::LParen) {
             loop {
@@ -35,8 +36,9 @@ impl Reader<'_> {
         if self.accept("COMMENT") {
             table.comment = Some(self.text()?.0);
         }
+        table.option_places.with = self.here();
         if self.accept("WITH") {
-            table.options = self.options()?;
+            table.options = self.options(&mut table.option_places)?;
             return Ok(Kind::CreateTable(Box::new(table)));
         }
         if let Some(refusal) = refuse::table_clause(&self.peek(), self.here()) {
@@ -137,16 +139,17 @@ impl Reader<'_> {
         self.checked(read)
     }
 
-    fn options(&mut self) -> Result<Options> {
+    fn options(&mut self, places: &mut OptionPlaces) -> Result<Options> {
         self.expect(Token::LParen)?;
         let mut entries: Vec<(String, String)> = Vec::new();
         while self.peek().token != Token::RParen {
             let (key, at) = self.text()?;
             self.expect(Token::Eq)?;
-            let (value, _) = self.text()?;
+            let (value, at_value) = self.text()?;
             if entries.iter().any(|(known, _)| *known == key) {
                 return Err(Error::query(format!("option '{key}' is given twice")).at(at));
             }
+            places.entries.push((key.clone(), at, at_value));
             entries.push((key, value));
             if !self.parser.consume_token(&Token::Comma) {
                 break;

@@ -129,11 +129,11 @@ CREATE TABLE t (a INT)
     say where its rows are: WITH ('connector' = 'file', 'path' = …, 'format' = 'csv')
 
 CREATE TABLE t (a INT) WITH ('format' = 'csv')
-  [t] table "t": option 'connector' is missing
+  [WITH] option 'connector' is missing
     the connectors are 'stream', 'file'
 
 CREATE TABLE t (a INT) WITH ('connector' = 'kafka')
-  ['kafka'] table "t": unknown connector 'kafka'
+  ['kafka'] unknown connector 'kafka'
     the connectors are 'stream', 'file'
 
 CREATE TABLE t (a INT) WITH ('connector' = 'file', 'connector' = 'file')

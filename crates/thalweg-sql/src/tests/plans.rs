@@ -29,7 +29,7 @@ fn filters_and_projections_stand_on_the_source() {
 SELECT origin, delay + 1 AS d FROM s WHERE delay > 10 AND origin = 'JFK'
 Sink result
 └─ Map origin, delay + 1 AS d
-   └─ Filter delay > 10 AND origin = JFK
+   └─ Filter delay > 10 AND origin = 'JFK'
       └─ Source s (stream, 2 partitions), watermark ts - 5 s
 
 SELECT t.id FROM (SELECT delay AS id, fare FROM s) t WHERE fare > 1.5
@@ -206,7 +206,7 @@ Sink result
 └─ Map window_start, o, sum(d2)
    └─ Aggregate tumble 1 h on at by o compute sum(d2)
       └─ Map origin AS o, delay * 2 AS d2, ts AS at
-         └─ Filter origin = JFK
+         └─ Filter origin = 'JFK'
             └─ Source s (stream, 2 partitions), watermark ts - 5 s
 
 CREATE VIEW w AS SELECT * FROM TUMBLE(s, ts, INTERVAL '1' HOUR); SELECT window_start, count(*) FROM w GROUP BY window_start, window_end

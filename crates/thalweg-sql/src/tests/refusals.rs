@@ -320,11 +320,11 @@ SELECT lag(delay) FROM s
 
 SELECT sum(origin) FROM f
   [sum] function "sum" does not take STRING
-    cast the arguments: CAST(x AS DOUBLE)
+    give it as many arguments as it takes, and cast them: CAST(x AS DOUBLE)
 
 SELECT abs(origin) FROM f
   [abs] function "abs" does not take STRING
-    cast the arguments: CAST(x AS DOUBLE)
+    give it as many arguments as it takes, and cast them: CAST(x AS DOUBLE)
 
 SELECT origin + 1 FROM s
   [origin] cannot compute STRING + BIGINT
@@ -335,11 +335,11 @@ SELECT origin = true FROM f
     cast one side to the other's type
 
 SELECT CAST(origin AS FOO) FROM s
-  [SELECT] unknown type FOO
+  [FOO] unknown type FOO
     the types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(p, s), STRING, BYTES, DATE, TIME, TIMESTAMP and TIMESTAMP_LTZ
 
 SELECT CAST(ts AS TIMESTAMP(9)) FROM s
-  [SELECT] type TIMESTAMP(9) is finer than time is kept: microseconds are the finest
+  [TIMESTAMP] type TIMESTAMP(9) is finer than time is kept: microseconds are the finest
     declare it as TIMESTAMP(6)
 
 SELECT origin, delay FROM f GROUP BY origin
@@ -351,7 +351,7 @@ SELECT origin, origin FROM f
     name one of them anew with AS
 
 SELECT * FROM s LIMIT 'a'
-  [LIMIT] LIMIT must be a whole number written in the query
+  ['a'] LIMIT must be a whole number of rows, written as a number
 
 SELECT ts + delay * INTERVAL '1' MINUTE FROM s
   [SELECT] cannot compute INT * INTERVAL
@@ -362,7 +362,8 @@ SELECT origin FROM s WHERE delay
     compare it with something: x > 0
 
 SELECT CAST('x' AS INT)
-  ['x'] cannot cast string 'x' to value of INT type
+  [CAST('x' AS INT)] "x" is not a value of type INT
+    TRY_CAST gives null where a value does not fit
 
 SELECT * FROM TABLE(s)
   [s] TABLE(…) holds s, expected a table function

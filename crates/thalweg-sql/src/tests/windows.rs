@@ -155,7 +155,7 @@ Sink result
 SELECT window_start, date_trunc('day', window_start) AS day, count(*) FROM TUMBLE(s, ts, INTERVAL '1' HOUR) GROUP BY window_start, date_trunc('day', window_start)
 Sink result
 └─ Map window_start, date_trunc('day',window_start) AS day, count(*)
-   └─ Aggregate in the windows of window_start, window_end by date_trunc(Utf8("day"), window_start) compute count(*)
+   └─ Aggregate in the windows of window_start, window_end by date_trunc('day', window_start) compute count(*)
       └─ Map window_start, window_end, window_time
          └─ Window tumble 1 h on ts
             └─ Source s (stream, 2 partitions), watermark ts - 5 s
@@ -235,7 +235,7 @@ Sink result
    └─ Filter count(*) > 10
       └─ Aggregate by origin compute count(*)
          └─ Map origin
-            └─ Filter origin != JFK
+            └─ Filter origin != 'JFK'
                └─ Source f (file, 2 partitions), watermark ts - 5 s
 "#,
     );

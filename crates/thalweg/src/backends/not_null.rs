@@ -2,7 +2,7 @@
 
 use arrow_array::Array;
 use arrow_schema::SchemaRef;
-use thalweg_core::{Batch, Error, Progress, Result, connector::Sink};
+use thalweg_core::{Batch, Error, Progress, Result, connector::Sink, error::Subject};
 
 /// A sink that takes no null in columns that are NOT NULL.
 pub struct NotNull {
@@ -27,7 +27,8 @@ impl Sink for NotNull {
             // Rows that a filter dropped may be null.
             if column.null_count() > 0 && batch.rows().any(|row| column.is_null(row)) {
                 return Err(Error::data(format!("null in column \"{}\", which is NOT NULL", field.name()))
-                    .with_hint("COALESCE(x, …) gives a value in its place, WHERE x IS NOT NULL leaves the row out"));
+                    .with_hint("COALESCE(x, …) gives a value in its place, WHERE x IS NOT NULL leaves the row out")
+                    .about(Subject::Target(field.name().clone())));
             }
         }
         self.inner.write(batch)

@@ -1,0 +1,195 @@
+//! What cannot stand in a clause, said before DataFusion looks: it knows no places.
+
+use std::{collections::HashSet, ops::ControlFlow};
+
+use sqlparser::ast::{
+    Expr, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value, Visit, Visitor, visit_expressions,
+};
+use thalweg_core::{Error, Result};
+
+use crate::{functions::Functions, places::extent, script::Words};
+
+/// Refuses aggregates where single rows are looked at, columns by a number that there is not, and two columns of one name.
+pub(crate) fn check(query: &Query, functions: &Functions, words: &Words) -> Result<()> {
+    let mut clauses = Clauses { functions, words };
+    match query.visit(&mut clauses) {
+        ControlFlow::Break(error) => Err(*error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Clauses<'a> {
+    functions: &'a Functions,
+    words: &'a Words,
+}
+
+impl Visitor for Clauses<'_> {
+    type Break = Box<Error>;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Box<Error>> {
+        done(self.values(&query.body).and_then(|()| self.order(query)))
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Box<Error>> {
+        done(self.select(select))
+    }
+}
+
+fn done(result: Result<()>) -> ControlFlow<Box<Error>> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(Box::new(error)),
+    }
+}
+
+impl Clauses<'_> {
+    fn at(&self, expression: &Expr, error: Error) -> Error {
+        error.at(extent(expression, self.words).unwrap_or(self.words.start()))
+    }
+
+    /// The first call of an aggregate in an expression.
+    fn aggregate(&self, expression: &Expr) -> Option<Expr> {
+        let found = visit_expressions(expression, |part| match part {
+            Expr::Function(call) if call.over.is_none() => {
+                let name = call.name.to_string().to_lowercase();
+                let is_aggregate =
+                    self.functions.aggregate.contains_key(&name) && !self.functions.scalar.contains_key(&name);
+                if is_aggregate { ControlFlow::Break(part.clone()) } else { ControlFlow::Continue(()) }
+            }
+            Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => ControlFlow::Break(part.clone()),
+            _ => ControlFlow::Continue(()),
+        });
+        match found {
+            ControlFlow::Break(call @ Expr::Function(_)) => Some(call),
+            _ => None,
+        }
+    }
+
+    fn select(&self, select: &Select) -> Result<()> {
+        self.names(select)?;
+        if let Some(condition) = &select.selection
+            && let Some(call) = self.aggregate(condition)
+        {
+            let error = Error::query(format!("{call} is of many rows, and WHERE looks at single rows"));
+            return Err(self.at(&call, error.with_hint("ask it behind GROUP BY, in HAVING")));
+        }
+        let items: Vec<_> = select.projection.iter().map(expression).collect();
+        for call in items.iter().flatten().filter_map(|item| self.aggregate(item)) {
+            let inner = crate::places::parts(&call).iter().find_map(|argument| self.aggregate(argument));
+            if let Some(inner) = inner {
+                let error = Error::query(format!("{inner} stands in an aggregate"));
+                return Err(self.at(&inner, error.with_hint("compute the inner one in a subquery in FROM")));
+            }
+        }
+        let GroupByExpr::Expressions(keys, _) = &select.group_by else { return Ok(()) };
+        keys.iter().try_for_each(|key| self.key(key, &items))?;
+        if let Some(condition) = &select.having {
+            let mut all = items.iter().flatten().copied().chain([condition]);
+            if keys.is_empty() && !all.any(|part| self.aggregate(part).is_some()) {
+                let error = Error::query("HAVING looks at groups, and there are none");
+                return Err(self.at(condition, error.with_hint("write WHERE")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Two columns that are given one name.
+    fn names(&self, select: &Select) -> Result<()> {
+        let mut taken = HashSet::new();
+        for item in &select.projection {
+            let name = match item {
+                SelectItem::ExprWithAlias { alias, .. } => alias,
+                SelectItem::UnnamedExpr(Expr::Identifier(name)) => name,
+                _ => continue,
+            };
+            if !taken.insert(name.value.as_str()) {
+                let error = Error::query(format!("two columns are named \"{}\"", name.value));
+                return Err(error.with_hint("name one of them anew with AS").at(crate::script::span(name.span)));
+            }
+        }
+        Ok(())
+    }
+
+    fn key(&self, key: &Expr, items: &[Option<&Expr>]) -> Result<()> {
+        if let Expr::Tuple(parts) = key
+            && parts.is_empty()
+        {
+            let error = Error::query("GROUP BY () is not there")
+                .with_hint("leave it out: an aggregate without GROUP BY is of all rows");
+            return Err(error.at(self.words.find_keywords("GROUP").unwrap_or(self.words.start())));
+        }
+        let chosen = match number(key) {
+            Some(position) => self.item("GROUP BY", key, position, items)?,
+            None => Some(key),
+        };
+        let Some(call) = chosen.and_then(|chosen| self.aggregate(chosen)) else { return Ok(()) };
+        let which = if number(key).is_some() { format!("GROUP BY {key} is") } else { "GROUP BY has".to_string() };
+        let error = Error::query(format!("{which} {call}, which is computed of each group"));
+        Err(self.at(key, error.with_hint("group by columns, or by what is computed from single rows")))
+    }
+
+    /// The column that a number means; none if a star may stand for it.
+    fn item<'e>(
+        &self,
+        clause: &str,
+        key: &Expr,
+        position: usize,
+        items: &[Option<&'e Expr>],
+    ) -> Result<Option<&'e Expr>> {
+        if items.iter().any(Option::is_none) {
+            return Ok(None);
+        }
+        match position.checked_sub(1).and_then(|i| items.get(i)) {
+            Some(item) => Ok(*item),
+            None => {
+                let count = items.len();
+                let columns = if count == 1 { "column" } else { "columns" };
+                let error = Error::query(format!("{clause} {position}, and SELECT has {count} {columns}"));
+                Err(self.at(key, error.with_hint("columns are counted from 1")))
+            }
+        }
+    }
+
+    fn order(&self, query: &Query) -> Result<()> {
+        let (Some(order), SetExpr::Select(select)) = (&query.order_by, &*query.body) else { return Ok(()) };
+        let OrderByKind::Expressions(keys) = &order.kind else { return Ok(()) };
+        let items: Vec<_> = select.projection.iter().map(expression).collect();
+        for key in keys {
+            if let Some(position) = number(&key.expr) {
+                self.item("ORDER BY", &key.expr, position, &items)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn values(&self, body: &SetExpr) -> Result<()> {
+        let SetExpr::Values(values) = body else { return Ok(()) };
+        let width = values.rows.first().map_or(0, |row| row.len());
+        let Some(i) = values.rows.iter().position(|row| row.len() != width) else { return Ok(()) };
+        let row = &values.rows[i];
+        let of = |count: usize| if count == 1 { "1 value".to_string() } else { format!("{count} values") };
+        let message = format!("row {} of VALUES has {}, and row 1 has {}", i + 1, of(row.len()), of(width));
+        let error = Error::query(message).with_hint("write NULL where there is no value");
+        Err(match row.first() {
+            Some(first) => self.at(first, error),
+            None => error.at(self.words.find_keywords("VALUES").unwrap_or(self.words.start())),
+        })
+    }
+}
+
+fn expression(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
+}
+
+fn number(key: &Expr) -> Option<usize> {
+    match key {
+        Expr::Value(value) => match &value.value {
+            Value::Number(text, _) => text.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,77 @@
+//! What names stand for: `SELECT v / 2 AS half`.
+
+use std::{collections::HashMap, ops::ControlFlow};
+
+use sqlparser::ast::{Expr, Ident, Query, Select, SelectItem, SetExpr, TableAlias, TableFactor, Visitor};
+
+/// The expressions that were given a name, by name.
+#[derive(Debug, Default)]
+pub(super) struct Aliases(HashMap<String, Vec<Expr>>);
+
+impl Aliases {
+    /// What a name may stand for.
+    pub(super) fn of(&self, name: &str) -> &[Expr] {
+        self.0.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    fn add(&mut self, name: &Ident, expression: &Expr) {
+        self.0.entry(name.value.clone()).or_default().push(expression.clone());
+    }
+
+    /// `AS t (a, b)` names the columns of a query anew.
+    fn rename(&mut self, alias: Option<&TableAlias>, query: &Query) {
+        let Some(alias) = alias else { return };
+        let columns = columns(&query.body);
+        for (name, column) in alias.columns.iter().zip(columns) {
+            if let Some(expression) = column {
+                self.add(&name.name, expression);
+            }
+        }
+    }
+}
+
+/// The expressions of a query's columns, where they are known.
+fn columns(body: &SetExpr) -> Vec<Option<&Expr>> {
+    match body {
+        SetExpr::Select(select) => select.projection.iter().map(item).collect(),
+        SetExpr::Query(query) => columns(&query.body),
+        SetExpr::SetOperation { left, .. } => columns(left),
+        SetExpr::Values(values) => values.rows.first().map_or(Vec::new(), |row| row.iter().map(Some).collect()),
+        _ => Vec::new(),
+    }
+}
+
+/// The expression of a column that is no star.
+pub(super) fn item(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
+}
+
+impl Visitor for Aliases {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        for item in &select.projection {
+            if let SelectItem::ExprWithAlias { expr, alias } = item {
+                self.add(alias, expr);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        for table in query.with.iter().flat_map(|with| &with.cte_tables) {
+            self.rename(Some(&table.alias), &table.query);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { subquery, alias, .. } = factor {
+            self.rename(alias.as_ref(), subquery);
+        }
+        ControlFlow::Continue(())
+    }
+}
