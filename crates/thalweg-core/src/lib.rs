@@ -5,6 +5,7 @@
 //! * [`error`]: whose fault it was and where
 //! * [`time`]: event time, [`Timestamp`] and [`Interval`]
 //! * [`types`]: what Arrow's types are called in SQL
+//! * [`decimal`]: arithmetic of decimals
 //! * [`window`]: which windows a row belongs to
 //! * [`selection`], [`batch`]: rows in columns, and which of them are still in
 //! * [`event`]: what travels on a pipe
@@ -16,6 +17,7 @@
 pub mod aggregate;
 pub mod batch;
 pub mod connector;
+pub mod decimal;
 pub mod error;
 pub mod event;
 pub mod expression;

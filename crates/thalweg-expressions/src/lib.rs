@@ -4,15 +4,18 @@
 //! * [`constant_rows`]: the rows of `VALUES`
 //! * [`aggregate`]: an aggregate call of a plan becomes accumulators
 //!
-//! What DataFusion does otherwise than PostgreSQL, and is put right here: integers that overflow are an error, and the right
-//! side of AND and OR is never computed for rows that the left side decides.
+//! What DataFusion does otherwise than PostgreSQL, and is put right here: integers and decimals that overflow are an error,
+//! floats are compared by value and not by their bits, and the right side of AND and OR is never computed for rows that the left side
+//! decides.
 
 mod aggregate;
 mod blame;
 mod checked;
 mod compile;
 mod constant;
+mod decimals;
 mod error;
+mod floats;
 mod lazy;
 
 pub use aggregate::{Call, aggregate};

@@ -1,9 +1,17 @@
-//! Keeps constants from being computed with arithmetic that wraps around when a query is planned.
+//! Keeps constants from being computed otherwise when a query is planned than when it runs.
 //!
 //! DataFusion's simplifier computes `9223372036854775807 + 1` with its wrapping operators. Under guard the same sum is a
 //! function that fails, and the simplifier leaves alone what fails: it is then an error of the rows that ask for it.
+//! Arithmetic of decimals is kept for them altogether, and floats that are compared have one NaN and one zero.
+
+use std::sync::Arc;
 
 use arrow_arith::numeric::{add, mul, neg, sub};
+use arrow_array::{
+    ArrayRef,
+    cast::AsArray,
+    types::{Float32Type, Float64Type},
+};
 use arrow_schema::DataType;
 use datafusion_common::{
     DFSchema, Result, plan_err,
@@ -14,27 +22,86 @@ use datafusion_expr::{
     binary_expr, expr::ScalarFunction,
 };
 
-/// The expression with integer arithmetic that may turn out constant as functions that fail instead of wrapping around.
+/// The expression with functions for what DataFusion would compute otherwise, should it turn out constant.
 pub(crate) fn guarded(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    expression.transform_up(|part| {
-        let (operation, operands) = match &part {
-            Expr::BinaryExpr(binary) => match binary.op {
-                Operator::Plus => (Operation::Add, vec![&*binary.left, &*binary.right]),
-                Operator::Minus => (Operation::Subtract, vec![&*binary.left, &*binary.right]),
-                Operator::Multiply => (Operation::Multiply, vec![&*binary.left, &*binary.right]),
-                _ => return Ok(Transformed::no(part)),
-            },
-            Expr::Negative(operand) => (Operation::Negate, vec![&**operand]),
-            _ => return Ok(Transformed::no(part)),
-        };
-        let is_integer = |operand: &&Expr| operand.get_type(schema).is_ok_and(|kind| kind.is_integer());
-        if operands.iter().any(|operand| is_column(operand)) || !operands.iter().all(is_integer) {
-            return Ok(Transformed::no(part));
-        }
-        let operands = operands.into_iter().cloned().collect();
-        let function = ScalarUDF::from(Exact { operation, signature: Signature::variadic_any(Volatility::Immutable) });
-        Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function.into(), operands))))
+    expression.transform_up(|part| match arithmetic(&part, schema) {
+        Some(guarded) => Ok(Transformed::yes(guarded)),
+        None => compared(part, schema),
     })
+}
+
+fn arithmetic(part: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let (operation, operands) = match part {
+        Expr::BinaryExpr(binary) => {
+            let operation = match binary.op {
+                Operator::Plus => Operation::Add,
+                Operator::Minus => Operation::Subtract,
+                Operator::Multiply => Operation::Multiply,
+                Operator::Divide => Operation::Divide,
+                Operator::Modulo => Operation::Remainder,
+                _ => return None,
+            };
+            (operation, vec![&*binary.left, &*binary.right])
+        }
+        Expr::Negative(operand) => (Operation::Negate, vec![&**operand]),
+        _ => return None,
+    };
+    let all = |test: fn(&DataType) -> bool| operands.iter().all(|part| part.get_type(schema).is_ok_and(|k| test(&k)));
+    let is_whole = !matches!(operation, Operation::Divide | Operation::Remainder) && all(DataType::is_integer);
+    let is_column = operands.iter().any(|operand| is_column(operand));
+    if !(is_whole && !is_column || operands.len() == 2 && all(DataType::is_decimal)) {
+        return None;
+    }
+    let output = part.get_type(schema).ok()?;
+    Some(call(operation, output, operands.into_iter().cloned().collect()))
+}
+
+/// Comparisons of floats, with operands whose bits say whether they are equal.
+fn compared(mut part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let mut changed = false;
+    let mut canonical = |operand: &mut Expr| {
+        let kind = operand.get_type(schema).ok().filter(|kind| kind.is_floating());
+        let Some(kind) = kind.filter(|_| !is_column(operand)) else { return };
+        *operand = call(Operation::Canonical, kind, vec![operand.clone()]);
+        changed = true;
+    };
+    match &mut part {
+        Expr::BinaryExpr(binary) if is_comparison(binary.op) => {
+            canonical(&mut binary.left);
+            canonical(&mut binary.right);
+        }
+        Expr::InList(list) => {
+            canonical(&mut list.expr);
+            list.list.iter_mut().for_each(canonical);
+        }
+        Expr::Between(between) => {
+            [&mut between.expr, &mut between.low, &mut between.high].into_iter().for_each(|part| canonical(part));
+        }
+        Expr::Case(case) => {
+            if let Some(operand) = &mut case.expr {
+                canonical(operand);
+                case.when_then_expr.iter_mut().for_each(|(when, _)| canonical(when));
+            }
+        }
+        Expr::ScalarFunction(function) if ["nullif", "greatest", "least"].contains(&function.name()) => {
+            function.args.iter_mut().for_each(canonical);
+        }
+        _ => {}
+    }
+    Ok(if changed { Transformed::yes(part) } else { Transformed::no(part) })
+}
+
+fn is_comparison(operator: Operator) -> bool {
+    use Operator::*;
+    matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+fn call(operation: Operation, output: DataType, operands: Vec<Expr>) -> Expr {
+    // What is volatile is not computed when a query is planned.
+    let is_kept = output.is_decimal() && operation != Operation::Canonical;
+    let volatility = if is_kept { Volatility::Volatile } else { Volatility::Immutable };
+    let function = ScalarUDF::from(Exact { operation, output, signature: Signature::variadic_any(volatility) });
+    Expr::ScalarFunction(ScalarFunction::new_udf(function.into(), operands))
 }
 
 /// The expression with operators again where [`guarded`] put functions.
@@ -46,7 +113,10 @@ pub(crate) fn unguarded(expression: Expr) -> Result<Transformed<Expr>> {
             Operation::Add => Operator::Plus,
             Operation::Subtract => Operator::Minus,
             Operation::Multiply => Operator::Multiply,
+            Operation::Divide => Operator::Divide,
+            Operation::Remainder => Operator::Modulo,
             Operation::Negate => return Ok(Transformed::yes(Expr::Negative(Box::new(call.args[0].clone())))),
+            Operation::Canonical => return Ok(Transformed::yes(call.args[0].clone())),
         };
         Ok(Transformed::yes(binary_expr(call.args[0].clone(), operator, call.args[1].clone())))
     })
@@ -66,13 +136,17 @@ enum Operation {
     Add,
     Subtract,
     Multiply,
+    Divide,
+    Remainder,
     Negate,
+    Canonical,
 }
 
-/// An operator of integers that fails where its result does not fit.
+/// An operator of whole numbers that fails where its result does not fit, or one of decimals, which waits for its row.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Exact {
     operation: Operation,
+    output: DataType,
     signature: Signature,
 }
 
@@ -85,11 +159,8 @@ impl ScalarUDFImpl for Exact {
         &self.signature
     }
 
-    fn return_type(&self, operands: &[DataType]) -> Result<DataType> {
-        match operands {
-            [first, ..] => Ok(first.clone()),
-            [] => plan_err!("arithmetic has operands"),
-        }
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.output.clone())
     }
 
     fn invoke_with_args(&self, call: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -99,9 +170,24 @@ impl ScalarUDFImpl for Exact {
             (Operation::Subtract, [left, right]) => sub(left, right),
             (Operation::Multiply, [left, right]) => mul(left, right),
             (Operation::Negate, [operand]) => neg(operand),
-            _ => return plan_err!("arithmetic has one or two operands"),
+            (Operation::Canonical, [operand]) => Ok(canonical(operand)),
+            _ => return plan_err!("this is computed when the query runs"),
         };
         Ok(ColumnarValue::Array(computed?))
+    }
+}
+
+fn canonical(values: &ArrayRef) -> ArrayRef {
+    match values.data_type() {
+        DataType::Float64 => {
+            let one = |value: f64| if value.is_nan() { f64::NAN } else { value + 0.0 };
+            Arc::new(values.as_primitive::<Float64Type>().unary::<_, Float64Type>(one))
+        }
+        DataType::Float32 => {
+            let one = |value: f32| if value.is_nan() { f32::NAN } else { value + 0.0 };
+            Arc::new(values.as_primitive::<Float32Type>().unary::<_, Float32Type>(one))
+        }
+        _ => Arc::clone(values),
     }
 }
 
