@@ -31,6 +31,7 @@ pub fn sql_name(kind: &DataType) -> String {
         Timestamp(TimeUnit::Nanosecond, None) => "TIMESTAMP(9)",
         Timestamp(_, None) => "TIMESTAMP",
         Timestamp(_, Some(_)) => "TIMESTAMP_LTZ",
+        Interval(_) | Duration(_) => "INTERVAL",
         other => return other.to_string(),
     };
     name.into()

@@ -10,6 +10,7 @@ use thalweg_plan::Settings;
 
 use crate::{
     catalog::{Relation, Table, in_zone},
+    forms,
     functions::Functions,
     types,
 };
@@ -63,10 +64,11 @@ const NESTED: [&str; 14] = [
 
 /// All functions that can be used, scalar and aggregate.
 pub(crate) fn functions(functions: &Functions) -> Result<RecordBatch> {
-    let scalar = functions.scalar.keys().map(|name| (name, "scalar"));
-    let mut all: Vec<_> = scalar.chain(functions.aggregate.keys().map(|name| (name, "aggregate"))).collect();
+    let scalar = functions.scalar.keys().cloned().chain(forms::names()).map(|name| (name, "scalar"));
+    let mut all: Vec<_> = scalar.chain(functions.aggregate.keys().map(|name| (name.clone(), "aggregate"))).collect();
     all.retain(|(name, _)| !NESTED.contains(&name.as_str()));
     all.sort();
+    all.dedup();
     rows(vec![
         ("function name", text(all.iter().map(|(name, _)| name))),
         ("kind", text(all.iter().map(|(_, kind)| kind))),

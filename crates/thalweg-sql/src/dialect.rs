@@ -1,7 +1,7 @@
 //! How our SQL is cut into words, and the expressions that sqlparser does not read as we do.
 
 use sqlparser::{
-    ast::{Expr, Ident},
+    ast::{CastKind, Expr, Ident},
     dialect::{Dialect, Precedence},
     keywords::Keyword,
     parser::{Parser, ParserError},
@@ -64,8 +64,15 @@ impl Dialect for ThalwegDialect {
         Some(right.map(|right| make(Box::new(left.clone()), Box::new(right))))
     }
 
-    /// `TABLE t` and `TABLE (SELECT …)`, the input of a window function.
+    /// `TIMESTAMP_LTZ '2024-01-01 00:00:00'`; and `TABLE t` and `TABLE (SELECT …)`, the input of a window function.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if is_instant(parser) {
+            let data_type = parser.parse_data_type();
+            return Some(data_type.and_then(|data_type| {
+                let expr = Box::new(parser.parse_prefix()?);
+                Ok(Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None })
+            }));
+        }
         if !parser.peek_keyword(Keyword::TABLE) || matches!(parser.peek_nth_token_ref(1).token, Token::Comma) {
             return None;
         }
@@ -73,4 +80,10 @@ impl Dialect for ThalwegDialect {
         let prefix = Ident::with_span(span, TABLE_ARGUMENT);
         Some(parser.parse_expr().map(|value| Expr::Prefixed { prefix, value: Box::new(value) }))
     }
+}
+
+fn is_instant(parser: &Parser) -> bool {
+    let is_type =
+        matches!(&parser.peek_token_ref().token, Token::Word(word) if word.value.eq_ignore_ascii_case("TIMESTAMP_LTZ"));
+    is_type && matches!(parser.peek_nth_token_ref(1).token, Token::SingleQuotedString(_))
 }

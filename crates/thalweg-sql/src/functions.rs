@@ -11,6 +11,8 @@ use datafusion_expr::{
 
 use crate::types;
 
+mod difference;
+
 /// Functions by name, lower case.
 #[derive(Debug)]
 pub(crate) struct Functions {
@@ -48,6 +50,7 @@ impl Functions {
         for name in LEFT_OUT {
             scalar.remove(name);
         }
+        scalar.insert(difference::NAME.to_string(), Arc::new(ScalarUDF::from(difference::TimestampDifference::new())));
         scalar.insert(LOCAL_TIMESTAMP.to_string(), Arc::new(ScalarUDF::from(LocalTimestamp::new())));
         let mut aggregate = BTreeMap::new();
         for function in datafusion_functions_aggregate::all_default_aggregate_functions() {

@@ -46,13 +46,17 @@ fn arithmetic(part: &Expr, schema: &DFSchema) -> Option<Expr> {
         Expr::Negative(operand) => (Operation::Negate, vec![&**operand]),
         _ => return None,
     };
-    let all = |test: fn(&DataType) -> bool| operands.iter().all(|part| part.get_type(schema).is_ok_and(|k| test(&k)));
-    let is_whole = !matches!(operation, Operation::Divide | Operation::Remainder) && all(DataType::is_integer);
-    let is_column = operands.iter().any(|operand| is_column(operand));
-    if !(is_whole && !is_column || operands.len() == 2 && all(DataType::is_decimal)) {
+    // Long chains grow to the left, where asking for types takes long: the last is asked first, and columns not at all.
+    let kind = |operand: &Expr| operand.get_type(schema).ok();
+    let last = operands.last().and_then(|last| kind(last))?;
+    let is_whole = last.is_integer() && !matches!(operation, Operation::Divide | Operation::Remainder);
+    let output = if is_whole && !operands.iter().any(|operand| is_column(operand)) {
+        kind(operands[0]).filter(|first| *first == last)?
+    } else if last.is_decimal() && operands.len() == 2 && kind(operands[0])?.is_decimal() {
+        kind(part)?
+    } else {
         return None;
-    }
-    let output = part.get_type(schema).ok()?;
+    };
     Some(call(operation, output, operands.into_iter().cloned().collect()))
 }
 

@@ -11,7 +11,10 @@
 //! * `depth`: how deep statements may be nested
 //! * `types`: SQL's types and Arrow's
 //! * `catalog`, `create`, `describe`: tables and views
+//! * `forms`: what DataFusion's planner does not know, as what it knows
 //! * `planner`, `functions`, `windowing`: what DataFusion's planner asks us for
+//! * `numbers`: which type numbers of several types have together
+//! * `guard`: what DataFusion must not compute when a query is planned
 //! * `optimize`: the rules that are right for streams
 //! * `clauses`, `refuse`, `diagnose`: what is not there, and whose fault it is, with the place in the text
 //! * `lower`: logical plan → plan
@@ -24,10 +27,12 @@ mod depth;
 mod describe;
 mod diagnose;
 mod dialect;
+mod forms;
 mod functions;
 mod guard;
 mod insert;
 mod lower;
+mod numbers;
 mod optimize;
 mod parse;
 mod places;

@@ -14,12 +14,14 @@ use datafusion_optimizer::{
     replace_distinct_aggregate::ReplaceDistinctWithAggregate, simplify_expressions::SimplifyExpressions,
 };
 
-use crate::{functions::Microseconds, guard};
+use crate::{functions::Microseconds, guard, numbers};
 
 /// The plan with the types of its expressions settled.
 pub(crate) fn analyze(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+    let plan = numbers::columns(plan)?;
     let mut analyzer = Analyzer::new();
     analyzer.add_function_rewrite(Arc::new(Microseconds));
+    analyzer.add_function_rewrite(Arc::new(numbers::Numbers));
     analyzer.execute_and_check(plan, options, |_, _| {})
 }
 

@@ -23,6 +23,7 @@ use thalweg_plan::{
 
 use crate::{
     catalog::{Catalog, Relation, Table, View},
+    forms,
     functions::Functions,
     optimize, types,
     windowing::{WindowFunctions, ours},
@@ -87,6 +88,7 @@ impl<'a> Planner<'a> {
         let planner = SqlToRel::new_with_options(self, parser_options());
         let mut query = query.clone();
         name_columns(&mut query.body);
+        forms::rewrite(&mut query).map_err(ours)?;
         planner.sql_statement_to_plan(Statement::Query(Box::new(query)))
     }
 
@@ -95,8 +97,11 @@ impl<'a> Planner<'a> {
         let columns = DFSchema::try_from_qualified_schema(table, physical)?;
         let planner = SqlToRel::new_with_options(self, parser_options());
         let mut context = PlannerContext::new();
-        let planned =
-            written.iter().map(|(name, sql)| Ok(planner.sql_to_expr(sql.clone(), &columns, &mut context)?.alias(name)));
+        let planned = written.iter().map(|(name, sql)| {
+            let mut sql = sql.clone();
+            forms::rewrite(&mut sql).map_err(ours)?;
+            Ok(planner.sql_to_expr(sql, &columns, &mut context)?.alias(name))
+        });
         let planned = planned.collect::<Result<Vec<_>>>()?;
         let source: Arc<dyn TableSource> = Arc::new(Columns(Arc::clone(physical)));
         let plan = LogicalPlanBuilder::scan(table, source, None)?.project(planned)?.build()?;
@@ -111,7 +116,9 @@ impl<'a> Planner<'a> {
     /// One expression as it is written, over any columns.
     pub fn one_expression(&self, written: &SqlExpr, columns: &DFSchema) -> Result<Expr> {
         let planner = SqlToRel::new_with_options(self, parser_options());
-        planner.sql_to_expr(written.clone(), columns, &mut PlannerContext::new())
+        let mut written = written.clone();
+        forms::rewrite(&mut written).map_err(ours)?;
+        planner.sql_to_expr(written, columns, &mut PlannerContext::new())
     }
 
     /// What a connector says of a table that is to be read.
@@ -212,6 +219,7 @@ fn parser_options() -> ParserOptions {
     ParserOptions::new()
         .with_enable_ident_normalization(false)
         .with_map_string_types_to_utf8view(false)
+        .with_parse_float_as_decimal(true)
         .with_collect_spans(true)
         // As in Flink, null is less than everything else.
         .with_default_null_ordering(NullOrdering::NullsMin)
@@ -333,7 +341,7 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn udf_names(&self) -> Vec<String> {
-        self.functions.scalar.keys().cloned().collect()
+        self.functions.scalar.keys().cloned().chain(forms::names()).collect()
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {

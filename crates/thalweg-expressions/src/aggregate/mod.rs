@@ -108,6 +108,13 @@ fn foreign(
     if name == "grouping" {
         return Err(Error::query("grouping() has no meaning without GROUPING SETS"));
     }
+    // DataFusion's sums of these wrap around.
+    if matches!(name, "sum" | "avg")
+        && kinds.iter().any(|kind| matches!(kind, DataType::Interval(_) | DataType::Decimal256(..)))
+    {
+        return Err(Error::query(format!("there is no {name} of {}", thalweg_core::types::sql_name(&kinds[0])))
+            .with_hint("add up seconds: sum(date_part('epoch', x))"));
+    }
     if merging::is_merging(name, kinds, params.distinct) {
         let built = build(call, input, params.distinct)?;
         let arguments = compile_all(&params.args, input)?;

@@ -306,9 +306,9 @@ SELECT uper(origin) FROM s
   [uper] function "uper" not found
     did you mean "upper"?
 
-SELECT DATE_FORMAT(ts, 'yyyy') FROM s
-  [DATE_FORMAT] function "date_format" not found
-    use to_char(x, '%Y-%m-%d'), with the letters of strftime
+SELECT DATE_FORMAT(ts, origin) FROM s
+  [DATE_FORMAT] the pattern of DATE_FORMAT is no constant
+    write it as a text, as in 'yyyy-MM-dd'
 
 SELECT PROCTIME() FROM s
   [PROCTIME] proctime is not there: results must not depend on when rows arrive

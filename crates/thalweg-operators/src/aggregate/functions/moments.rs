@@ -20,7 +20,7 @@ use thalweg_memory::kernels::exact_sum::{
 use super::{
     Function,
     float::{doubles, read_sums, written},
-    rows::{bytes_of, counting, each, not_a_state},
+    rows::{bytes_of, counting, each, not_a_state, out_of_range},
 };
 
 /// One of the functions of moments over floats.
@@ -42,8 +42,14 @@ pub fn moments(signature: &Signature<'_>) -> Option<Function> {
     state.extend(sums.into_iter().take(columns));
     state.extend(products.into_iter().take(columns * 2 - 1));
     Some(match columns {
-        1 => Function::new(signature, &state, move || Groups::<1, 1> { statistic, groups: Vec::new() }),
-        _ => Function::new(signature, &state, move || Groups::<2, 3> { statistic, groups: Vec::new() }),
+        1 => Function::new(signature, &state, move || Groups::<1, 1> {
+            statistic,
+            groups: Vec::new(),
+        }),
+        _ => Function::new(signature, &state, move || Groups::<2, 3> {
+            statistic,
+            groups: Vec::new(),
+        }),
     })
 }
 
@@ -110,8 +116,13 @@ impl Statistic {
         let spread = |a, b| moments.spread(a, b);
         Some(match self {
             Variance { is_sample, is_root } => {
-                let variance = spread(0, 0).over(&[n, n - u64::from(is_sample)], DOUBLE);
-                if is_root { variance.sqrt() } else { variance }
+                let divisors = [n, n - u64::from(is_sample)];
+                let variance = spread(0, 0).over(&divisors, DOUBLE);
+                match is_root {
+                    true if variance.is_normal() || spread(0, 0).is_zero() => variance.sqrt(),
+                    true => root(&spread(0, 0), divisors),
+                    false => variance,
+                }
             }
             Covariance { is_sample } => spread(x, y).over(&[n, n - u64::from(is_sample)], DOUBLE),
             SquaresX => spread(x, x).over(&[n], DOUBLE),
@@ -187,6 +198,15 @@ fn ratio(above: &Dyadic, below: &Dyadic) -> Option<f64> {
     Some(above / below * power_of_two(exponent / 2) * power_of_two(exponent - exponent / 2))
 }
 
+/// The root of a quotient that is itself beyond all floats, or between the smallest: nearly rounded.
+fn root(square: &Dyadic, divisors: [u64; 2]) -> f64 {
+    let (square, exponent) = square.scaled();
+    let quotient = square / divisors[0] as f64 / divisors[1] as f64;
+    let (quotient, exponent) = if exponent % 2 == 0 { (quotient, exponent) } else { (quotient * 2.0, exponent - 1) };
+    let half = exponent / 2;
+    quotient.sqrt() * power_of_two(half / 2) * power_of_two(half - half / 2)
+}
+
 struct Groups<const N: usize, const P: usize> {
     statistic: Statistic,
     groups: Vec<Moments<N, P>>,
@@ -255,7 +275,14 @@ impl<const N: usize, const P: usize> Accumulator for Groups<N, P> {
         if let Statistic::Count = self.statistic {
             return Ok(Arc::new(UInt64Array::from_iter_values(groups.iter().map(Moments::count))));
         }
-        Ok(Arc::new(groups.iter().map(|moments| self.statistic.value(moments)).collect::<Float64Array>()))
+        // From finite values comes a finite result, or none that a DOUBLE holds.
+        let fit = |moments: &Moments<N, P>| match self.statistic.value(moments) {
+            Some(value) if value.is_infinite() && moments.sums.iter().all(ExactSum::is_finite) => {
+                Err(out_of_range("double").with_hint("divide the argument by a constant"))
+            }
+            value => Ok(value),
+        };
+        Ok(Arc::new(groups.iter().map(fit).collect::<Result<Float64Array>>()?))
     }
 
     fn bytes(&self) -> usize {

@@ -40,7 +40,7 @@ pub fn not_a_state() -> Error {
     Error::environment("the state of an aggregate cannot be read")
 }
 
-/// What an out-of-range result of this type is.
+/// What a result is that does not fit this type.
 pub fn out_of_range(kind: &str) -> Error {
     Error::data(format!("{kind} out of range")).with_hint("cast the argument to a wider type")
 }

@@ -1,4 +1,4 @@
-//! `sum` and `avg` of integers and decimals: whole numbers, which are only in range or not once all are added.
+//! `sum` and `avg` of integers, decimals and spans of time: whole numbers, which are only in range or not once all are added.
 
 use std::{mem, sync::Arc};
 
@@ -7,7 +7,7 @@ use arrow_array::{
     cast::AsArray, types::*,
 };
 use arrow_buffer::{Buffer, i256};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 use thalweg_core::{
     Result,
     aggregate::{Accumulator, Signature},
@@ -28,6 +28,9 @@ pub fn whole(signature: &Signature<'_>) -> Option<Function> {
         ("sum", DataType::Decimal128(_, from), DataType::Decimal128(precision, to)) if from == to => {
             Output::Decimal { precision: *precision, scale: *to, shift: 0, is_mean: false }
         }
+        (name, DataType::Duration(unit), DataType::Duration(to)) if unit == to => {
+            Output::Span { unit: *unit, is_mean: name != "sum" }
+        }
         ("sum", ..) => return None,
         (_, kind, DataType::Float64) if kind.is_integer() => Output::Mean,
         (_, DataType::Decimal128(_, from), DataType::Decimal128(precision, to)) if from <= to => {
@@ -46,6 +49,7 @@ enum Output {
     Unsigned,
     Mean,
     Decimal { precision: u8, scale: i8, shift: u32, is_mean: bool },
+    Span { unit: TimeUnit, is_mean: bool },
 }
 
 /// How many bytes a sum takes in a state: the low 16, then the high 8.
@@ -120,6 +124,10 @@ impl Accumulator for Sums {
             DataType::UInt16 => add!(UInt16Type),
             DataType::UInt32 => add!(UInt32Type),
             DataType::UInt64 => add!(UInt64Type),
+            DataType::Duration(TimeUnit::Second) => add!(DurationSecondType),
+            DataType::Duration(TimeUnit::Millisecond) => add!(DurationMillisecondType),
+            DataType::Duration(TimeUnit::Microsecond) => add!(DurationMicrosecondType),
+            DataType::Duration(TimeUnit::Nanosecond) => add!(DurationNanosecondType),
             _ => add!(Decimal128Type),
         }
         Ok(())
@@ -164,6 +172,19 @@ impl Accumulator for Sums {
                     sum.narrow().and_then(|sum| u64::try_from(sum).ok()).ok_or_else(|| out_of_range("bigint unsigned"))
                 };
                 Arc::new(sums.iter().map(|sum| some(sum).map(fit).transpose()).collect::<Result<UInt64Array>>()?)
+            }
+            Output::Span { unit, is_mean } => {
+                let fit = |sum: Sum| {
+                    let value = if is_mean { decimal_mean(&sum, 0) } else { sum.narrow() };
+                    value.and_then(|value| i64::try_from(value).ok()).ok_or_else(|| out_of_range("span of time"))
+                };
+                let values = sums.iter().map(|sum| some(sum).map(fit).transpose()).collect::<Result<Int64Array>>()?;
+                match unit {
+                    TimeUnit::Second => Arc::new(values.reinterpret_cast::<DurationSecondType>()),
+                    TimeUnit::Millisecond => Arc::new(values.reinterpret_cast::<DurationMillisecondType>()),
+                    TimeUnit::Microsecond => Arc::new(values.reinterpret_cast::<DurationMicrosecondType>()),
+                    TimeUnit::Nanosecond => Arc::new(values.reinterpret_cast::<DurationNanosecondType>()),
+                }
             }
             Output::Mean => Arc::new(sums.iter().map(|sum| some(sum).map(|sum| mean(&sum))).collect::<Float64Array>()),
             Output::Decimal { precision, scale, shift, is_mean } => {

@@ -1,0 +1,178 @@
+//! Which type numbers of several types have together: a float and a decimal are a DOUBLE, as in Flink and PostgreSQL, where
+//! DataFusion would cut the float to 15 digits; and how many digits a quotient of decimals has.
+
+use std::sync::Arc;
+
+use arrow_schema::DataType;
+use datafusion_common::{
+    DFSchema, Result,
+    config::ConfigOptions,
+    tree_node::{Transformed, TransformedResult, TreeNode},
+};
+use datafusion_expr::{
+    Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, expr_rewriter::FunctionRewrite,
+    logical_plan::Union,
+};
+use thalweg_core::decimal::MOST_DIGITS;
+
+/// Settles the types of numbers, before DataFusion coerces what is left.
+#[derive(Debug)]
+pub(crate) struct Numbers;
+
+impl FunctionRewrite for Numbers {
+    fn name(&self) -> &str {
+        "numbers"
+    }
+
+    fn rewrite(&self, mut expression: Expr, schema: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
+        let changed = match &mut expression {
+            Expr::BinaryExpr(binary) if is_arithmetic(binary.op) || is_comparison(binary.op) => {
+                let is_quotient = binary.op == Operator::Divide;
+                // Long chains grow to the left, where asking for types takes long.
+                let right = binary.right.get_type(schema).ok();
+                let may_mix = right.is_some_and(|kind| kind.is_floating() || kind.is_decimal());
+                may_mix && together(&mut [&mut *binary.left, &mut *binary.right], schema)
+                    || is_quotient && widened(&mut binary.left, &binary.right, schema)
+            }
+            Expr::Between(between) => {
+                together(&mut [&mut *between.expr, &mut *between.low, &mut *between.high], schema)
+            }
+            Expr::InList(list) => {
+                together(&mut std::iter::once(&mut *list.expr).chain(&mut list.list).collect::<Vec<_>>(), schema)
+            }
+            Expr::Case(case) => {
+                let mut results: Vec<&mut Expr> = Vec::new();
+                let mut compared: Vec<&mut Expr> = case.expr.iter_mut().map(|operand| &mut **operand).collect();
+                let has_operand = !compared.is_empty();
+                for (when, then) in &mut case.when_then_expr {
+                    if has_operand {
+                        compared.push(when);
+                    }
+                    results.push(then);
+                }
+                results.extend(case.else_expr.iter_mut().map(|otherwise| &mut **otherwise));
+                together(&mut compared, schema) | together(&mut results, schema)
+            }
+            Expr::ScalarFunction(call) => together(&mut call.args.iter_mut().collect::<Vec<_>>(), schema),
+            _ => false,
+        };
+        Ok(if changed { Transformed::yes(expression) } else { Transformed::no(expression) })
+    }
+}
+
+/// Makes doubles of the decimals among the operands, if there are floats among them.
+fn together(operands: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let kinds: Vec<_> = operands.iter().map(|operand| operand.get_type(schema).ok()).collect();
+    if !kinds.iter().flatten().any(DataType::is_floating) || !kinds.iter().flatten().any(DataType::is_decimal) {
+        return false;
+    }
+    for (operand, kind) in operands.iter_mut().zip(kinds) {
+        if kind.is_some_and(|kind| kind.is_decimal()) {
+            **operand = double((**operand).clone());
+        }
+    }
+    true
+}
+
+/// The decimal as a DOUBLE; a constant at once.
+fn double(decimal: Expr) -> Expr {
+    if let Expr::Literal(value, _) = &decimal
+        && let Ok(value) = value.cast_to(&DataType::Float64)
+    {
+        return Expr::Literal(value, None);
+    }
+    Expr::Cast(Cast::new(Box::new(decimal), DataType::Float64))
+}
+
+/// Gives the dividend so many digits that the quotient has as many as in Flink: at least 6, and none that the divisor could
+/// shift away. Arrow gives it 4 more than the dividend has.
+fn widened(left: &mut Expr, right: &Expr, schema: &DFSchema) -> bool {
+    let digits = |part: &Expr| match part.get_type(schema).ok()? {
+        DataType::Decimal128(precision, scale) => Some((i32::from(precision), i32::from(scale), true)),
+        DataType::Int8 => Some((3, 0, false)),
+        DataType::Int16 => Some((5, 0, false)),
+        DataType::Int32 => Some((10, 0, false)),
+        DataType::Int64 => Some((19, 0, false)),
+        _ => None,
+    };
+    let Some((p2, s2, is_other)) = digits(right) else { return false };
+    let Some((p1, s1, is_decimal)) = digits(left) else { return false };
+    let most = i32::from(MOST_DIGITS);
+    let scale = 6.max(s1 + p2 + 1);
+    let whole = p1 - s1 + s2;
+    let scale = if whole + scale > most { scale.min((most - whole).max(6)) } else { scale };
+    // The dividend itself keeps all its digits.
+    let own = (scale - 4).min(most - (p1 - s1));
+    if !(is_decimal || is_other) || own <= s1 {
+        return false;
+    }
+    let (Ok(precision), Ok(own)) = (u8::try_from(p1 - s1 + own), i8::try_from(own)) else { return false };
+    *left = Expr::Cast(Cast::new(Box::new(left.clone()), DataType::Decimal128(precision, own)));
+    true
+}
+
+fn is_arithmetic(operator: Operator) -> bool {
+    use Operator::*;
+    matches!(operator, Plus | Minus | Multiply | Divide | Modulo)
+}
+
+fn is_comparison(operator: Operator) -> bool {
+    use Operator::*;
+    matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// The plan whose unions and VALUES have a DOUBLE where floats and decimals meet in a column.
+pub(crate) fn columns(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up(|node| match &node {
+        LogicalPlan::Union(union) => {
+            let columns = union.schema.fields().len();
+            let of = |column: usize, test: fn(&DataType) -> bool| {
+                union.inputs.iter().any(|input| test(input.schema().field(column).data_type()))
+            };
+            let mixed: Vec<_> =
+                (0..columns).filter(|i| of(*i, DataType::is_floating) && of(*i, DataType::is_decimal)).collect();
+            if mixed.is_empty() {
+                return Ok(Transformed::no(node));
+            }
+            let inputs = union.inputs.iter().map(|input| with_doubles(input, &mixed)).collect::<Result<_>>()?;
+            Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
+        }
+        // DataFusion has cast the floats to decimals.
+        LogicalPlan::Values(values) => {
+            let was_float = |value: &Expr| match value {
+                Expr::Cast(cast) => cast.expr.get_type(&DFSchema::empty()).is_ok_and(|kind| kind.is_floating()),
+                _ => false,
+            };
+            let kinds = values.schema.fields().iter().enumerate();
+            let mixed: Vec<_> = kinds
+                .filter(|(i, field)| field.data_type().is_decimal() && values.values.iter().any(|r| was_float(&r[*i])))
+                .map(|(i, _)| i)
+                .collect();
+            if mixed.is_empty() {
+                return Ok(Transformed::no(node));
+            }
+            let mut rows = values.values.clone();
+            for row in &mut rows {
+                for i in &mixed {
+                    let value = match &row[*i] {
+                        Expr::Cast(cast) => (*cast.expr).clone(),
+                        other => other.clone(),
+                    };
+                    row[*i] = double(value);
+                }
+            }
+            LogicalPlanBuilder::values(rows)?.build().map(Transformed::yes)
+        }
+        _ => Ok(Transformed::no(node)),
+    })
+    .data()
+}
+
+fn with_doubles(input: &LogicalPlan, mixed: &[usize]) -> Result<Arc<LogicalPlan>> {
+    let columns = input.schema().columns().into_iter().enumerate().map(|(i, column)| {
+        let name = column.name.clone();
+        let column = Expr::Column(column);
+        if mixed.contains(&i) { double(column).alias(name) } else { column }
+    });
+    LogicalPlanBuilder::from(input.clone()).project(columns.collect::<Vec<_>>())?.build().map(Arc::new)
+}
