@@ -90,6 +90,13 @@ fn compared(mut part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::ScalarFunction(function) if ["nullif", "greatest", "least"].contains(&function.name()) => {
             function.args.iter_mut().for_each(canonical);
         }
+        // `sum(a + 1)` would become `sum(a) + 1 * count(a)`, which may overflow where the sum does not, and rounds otherwise.
+        Expr::AggregateFunction(function) => {
+            for argument in function.params.args.iter_mut().filter(|argument| matches!(argument, Expr::BinaryExpr(_))) {
+                *argument = call(Operation::Same, argument.get_type(schema)?, vec![argument.clone()]);
+                changed = true;
+            }
+        }
         _ => {}
     }
     Ok(if changed { Transformed::yes(part) } else { Transformed::no(part) })
@@ -102,7 +109,7 @@ fn is_comparison(operator: Operator) -> bool {
 
 fn call(operation: Operation, output: DataType, operands: Vec<Expr>) -> Expr {
     // What is volatile is not computed when a query is planned.
-    let is_kept = output.is_decimal() && operation != Operation::Canonical;
+    let is_kept = output.is_decimal() && !matches!(operation, Operation::Canonical | Operation::Same);
     let volatility = if is_kept { Volatility::Volatile } else { Volatility::Immutable };
     let function = ScalarUDF::from(Exact { operation, output, signature: Signature::variadic_any(volatility) });
     Expr::ScalarFunction(ScalarFunction::new_udf(function.into(), operands))
@@ -120,7 +127,7 @@ pub(crate) fn unguarded(expression: Expr) -> Result<Transformed<Expr>> {
             Operation::Divide => Operator::Divide,
             Operation::Remainder => Operator::Modulo,
             Operation::Negate => return Ok(Transformed::yes(Expr::Negative(Box::new(call.args[0].clone())))),
-            Operation::Canonical => return Ok(Transformed::yes(call.args[0].clone())),
+            Operation::Canonical | Operation::Same => return Ok(Transformed::yes(call.args[0].clone())),
         };
         Ok(Transformed::yes(binary_expr(call.args[0].clone(), operator, call.args[1].clone())))
     })
@@ -144,6 +151,7 @@ enum Operation {
     Remainder,
     Negate,
     Canonical,
+    Same,
 }
 
 /// An operator of whole numbers that fails where its result does not fit, or one of decimals, which waits for its row.
@@ -175,6 +183,7 @@ impl ScalarUDFImpl for Exact {
             (Operation::Multiply, [left, right]) => mul(left, right),
             (Operation::Negate, [operand]) => neg(operand),
             (Operation::Canonical, [operand]) => Ok(canonical(operand)),
+            (Operation::Same, [operand]) => Ok(Arc::clone(operand)),
             _ => return plan_err!("this is computed when the query runs"),
         };
         Ok(ColumnarValue::Array(computed?))

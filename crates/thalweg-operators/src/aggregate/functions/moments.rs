@@ -42,14 +42,8 @@ pub fn moments(signature: &Signature<'_>) -> Option<Function> {
     state.extend(sums.into_iter().take(columns));
     state.extend(products.into_iter().take(columns * 2 - 1));
     Some(match columns {
-        1 => Function::new(signature, &state, move || Groups::<1, 1> {
-            statistic,
-            groups: Vec::new(),
-        }),
-        _ => Function::new(signature, &state, move || Groups::<2, 3> {
-            statistic,
-            groups: Vec::new(),
-        }),
+        1 => Function::new(signature, &state, move || Groups::<1, 1> { statistic, groups: Vec::new() }),
+        _ => Function::new(signature, &state, move || Groups::<2, 3> { statistic, groups: Vec::new() }),
     })
 }
 
