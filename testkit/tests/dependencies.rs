@@ -24,19 +24,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 10] = [
     (
         "thalweg-connectors",
         &["thalweg-core"],
-        &[
-            "arrow-*",
-            "chrono",
-            "chrono-tz",
-            "csv-core",
-            "flate2",
-            "glob",
-            "memchr",
-            "serde",
-            "serde_json",
-            "tracing",
-            "zstd",
-        ],
+        &["arrow-*", "chrono", "chrono-tz", "flate2", "glob", "memchr", "serde", "serde_json", "tracing", "zstd"],
     ),
     (
         "thalweg-sql",

@@ -16,6 +16,7 @@ use crate::{
         bad_rows::BadRows,
         window::{RECORD_LIMIT, Window},
     },
+    text::shown,
 };
 
 /// Decodes the records of one input.
@@ -55,12 +56,16 @@ impl CsvDecoder {
     fn record(&mut self, window: &Window) -> Result<()> {
         let record = self.splitter.record(window.unread());
         if self.layout.is_none() {
-            let has_header = self.header.unwrap_or_else(|| is_header(&record, &self.schema));
+            let by_position = Layout::by_position(self.schema.fields().len());
+            let has_header = match self.header {
+                Some(has_header) => has_header,
+                None => is_header(&record, &self.schema, self.rows.fits(&record, &by_position)),
+            };
             if has_header {
                 self.layout = Some(Layout::by_name(&record, &self.schema, self.bad.input())?);
                 return Ok(());
             }
-            self.layout = Some(Layout::by_position(self.schema.fields().len()));
+            self.layout = Some(by_position);
         }
         let layout = self.layout.as_ref().expect("was just set");
         match self.rows.push(&record, layout) {
@@ -80,6 +85,15 @@ impl CsvDecoder {
             None => return Ok(()),
         };
         if width == 1 { self.record(window) } else { Ok(()) }
+    }
+
+    /// What messages call a field.
+    fn place(&self, field: usize) -> String {
+        let column = self.layout.as_ref().and_then(|layout| layout.fields.iter().position(|place| *place == field));
+        match column {
+            Some(column) => place(self.schema.field(column).name(), field),
+            None => format!("field {}", field + 1),
+        }
     }
 
     /// A record that cannot be read to its end: the first line of it is dropped.
@@ -124,9 +138,21 @@ impl Decoder for CsvDecoder {
                 }
                 Next::Comment { length } => self.consume(window, length, 1),
                 Next::Incomplete if window.unread().len() > RECORD_LIMIT => self.drop_line(window, TOO_LONG)?,
-                Next::Unterminated { length } if length > RECORD_LIMIT => self.drop_line(window, TOO_LONG)?,
-                Next::Unterminated { .. } => {
-                    self.drop_line(window, "a quote is opened and not closed before the end")?;
+                Next::Unterminated { .. } if window.unread().len() > RECORD_LIMIT => {
+                    self.drop_line(window, TOO_LONG)?
+                }
+                Next::Unterminated { field } => {
+                    let what = format!("{}: a quote is opened and not closed before the end", self.place(field));
+                    self.drop_line(window, &what)?;
+                }
+                Next::Stray { length, .. } if length > RECORD_LIMIT => self.drop_line(window, TOO_LONG)?,
+                Next::Stray { field, .. } => {
+                    let what = format!(
+                        "{}: text follows the closing quote of {}; a quote inside of quotes is doubled",
+                        self.place(field),
+                        shown(self.splitter.last_text())
+                    );
+                    self.drop_line(window, &what)?;
                 }
                 Next::Incomplete | Next::End => return Ok(Decoded::Hungry),
             }
@@ -145,6 +171,10 @@ impl Decoder for CsvDecoder {
 
 const TOO_LONG: &str = "the record is longer than 16 MiB; is a quote not closed?";
 
+fn place(column: &str, field: usize) -> String {
+    format!("column \"{column}\" (field {})", field + 1)
+}
+
 /// Rows in the making, and what means null in them.
 struct Rows {
     columns: Columns,
@@ -155,6 +185,21 @@ impl Rows {
     /// Adds a record as a row, or says what is wrong with it.
     #[inline]
     fn push(&mut self, record: &Record<'_>, layout: &Layout) -> Result<(), String> {
+        self.fill(record, layout)?;
+        self.columns.commit();
+        Ok(())
+    }
+
+    /// Whether a record could be a row.
+    fn fits(&mut self, record: &Record<'_>, layout: &Layout) -> bool {
+        let fits = self.fill(record, layout).is_ok();
+        self.columns.roll_back();
+        fits
+    }
+
+    /// Puts a value into each column, or says what is wrong with one.
+    #[inline]
+    fn fill(&mut self, record: &Record<'_>, layout: &Layout) -> Result<(), String> {
         if record.len() != layout.width {
             return Err(format!("{} fields, expected {}", record.len(), layout.width));
         }
@@ -165,10 +210,9 @@ impl Rows {
             let pushed = if is_null { column.push_null() } else { column.push(text) };
             if let Err(wrong) = pushed {
                 let what = column.describe(wrong, text);
-                return Err(format!("column \"{}\" (field {}): {what}", column.name(), index + 1));
+                return Err(format!("{}: {what}", place(column.name(), index)));
             }
         }
-        self.columns.commit();
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Which field of a record belongs to which column.
 
-use arrow_schema::Schema;
+use arrow_schema::{DataType, FieldRef, Schema};
 use thalweg_core::{Error, Result};
 
 use super::split::Record;
@@ -21,7 +21,7 @@ impl Layout {
     /// Fields by the names in a header.
     pub(super) fn by_name(header: &Record<'_>, columns: &Schema, input: &str) -> Result<Self> {
         let names = column_names(header);
-        let field = |column: &std::sync::Arc<arrow_schema::Field>| {
+        let field = |column: &FieldRef| {
             position(&names, column.name()).ok_or_else(|| {
                 let message = format!("column \"{}\" is not in the header of {input}", column.name());
                 let hint = format!("the header is {}; 'csv.header' = 'false' if it is none", names.join(", "));
@@ -32,12 +32,23 @@ impl Layout {
     }
 }
 
-/// Whether a record looks like a header: one of its fields names a column. A field without text names none, though the column
-/// may be called as if it were in a header.
-pub(super) fn is_header(record: &Record<'_>, columns: &Schema) -> bool {
-    let texts = record.texts().map(|text| text.trim().to_string()).filter(|text| !text.is_empty());
-    let names: Vec<String> = texts.collect();
-    columns.fields().iter().any(|column| position(&names, column.name()).is_some())
+/// Whether the first record of a file is a header, given whether it `fits` the columns as a row.
+///
+/// It is one if its fields name all columns. If they name only some, it is one if it cannot be a row; or if nothing but text
+/// speaks for a row, and most columns are named: a value or two may happen to be called like a column.
+pub(super) fn is_header(record: &Record<'_>, columns: &Schema, fits: bool) -> bool {
+    let texts: Vec<String> = record.texts().map(|text| text.trim().to_string()).collect();
+    // A field without text names no column, though the column may be called as if it were in a header.
+    let names: Vec<String> = texts.iter().filter(|text| !text.is_empty()).cloned().collect();
+    let (all, named) = (columns.fields().len(), columns.fields().iter());
+    let named = named.filter(|column| position(&names, column.name()).is_some()).count();
+    let is_typed_value =
+        |(column, text): (&FieldRef, &String)| *column.data_type() != DataType::Utf8 && !text.is_empty();
+    match named {
+        0 => false,
+        _ if named == all || !fits => true,
+        _ => 2 * named > all && !columns.fields().iter().zip(&texts).any(is_typed_value),
+    }
 }
 
 /// The names in a header: trimmed, `column3` for an empty one, and `name_1`, `name_2` where a name comes again.

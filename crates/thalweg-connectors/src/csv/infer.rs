@@ -8,7 +8,7 @@ use thalweg_core::Result;
 use super::{
     Csv,
     header::column_names,
-    split::{Next, Record, Splitter},
+    split::{Next, Record, Splitter, line_length},
 };
 use crate::text::{
     number::{double, integer},
@@ -35,7 +35,7 @@ pub(crate) fn infer(csv: &Csv, sample: &[u8], is_all: bool) -> Result<Option<Sch
             }
             Next::Blank { length } | Next::Comment { length } => length,
             // What is malformed is reported when it is read.
-            Next::Unterminated { length } => length,
+            Next::Unterminated { .. } | Next::Stray { .. } => line_length(sample, true).unwrap_or(sample.len()),
             Next::Incomplete | Next::End => break,
         };
         sample = &sample[length..];

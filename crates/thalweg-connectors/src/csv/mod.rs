@@ -11,8 +11,9 @@
 //!
 //! **Header.** With a header, columns are found by name (trimmed, in any case), in any order, and others are ignored. Without,
 //! they are found by position, and every record has as many fields as the table has columns. `auto` takes the first record
-//! for a header if one of its fields is the name of one of the table's columns. If the columns are inferred, it is one if it
-//! does not fit the types of the records below, or if all columns are text.
+//! for a header if its fields name all columns of the table; or if they name some, and it cannot be a row, or names most of
+//! them while no number or date or such speaks for a row. If the columns are inferred, it is one if it does not fit the types
+//! of the records below, or if all columns are text.
 //!
 //! **Null.** In a STRING column, the unquoted null text is null, and a quoted field never is: `""` is the empty string. In any
 //! other column an empty field and the null text are null, quoted or not, since no value is written like that.

@@ -1,10 +1,8 @@
 //! Splits bytes into records and fields.
 //!
-//! A record without any quote is the rule: its fields lie between delimiters, and they are used where they lie. Only a record
-//! with a quote in it goes through `csv-core`, which copies the fields' characters without the quotes. Both ways give the same
-//! fields; a test holds them to it.
-
-use csv_core::{ReadFieldResult, Reader, ReaderBuilder, Terminator};
+//! A record without any quote is the rule: its fields lie between delimiters, and they are used where they lie. Only of a record
+//! with a quote in it are the fields' characters copied, without the quotes. Both ways give the same fields; a test holds them
+//! to it.
 
 use super::Csv;
 use crate::text::words::{broadcast, zeros};
@@ -13,11 +11,11 @@ use crate::text::words::{broadcast, zeros};
 pub(super) struct Splitter {
     delimiter: u8,
     quote: Option<u8>,
+    escape: Option<u8>,
     comment: Option<u8>,
     fields: Vec<Place>,
     unquoted: Vec<u8>,
     is_unquoted: bool,
-    reader: Reader,
 }
 
 /// Where a field's text is.
@@ -39,8 +37,10 @@ pub(super) enum Next {
     Comment { length: usize },
     /// Perhaps a record, if more bytes come.
     Incomplete,
-    /// A field whose quote is not closed before the end; the first line of it has this length.
-    Unterminated { length: usize },
+    /// A field, with this number, whose quote is not closed before the end.
+    Unterminated { field: usize },
+    /// A field, with this number, that goes on behind its closing quote; all up to there has this length.
+    Stray { field: usize, length: usize },
     /// Nothing at all.
     End,
 }
@@ -74,17 +74,14 @@ impl Record<'_> {
 impl Splitter {
     /// A splitter of a dialect.
     pub(super) fn new(csv: &Csv) -> Self {
-        let mut builder = ReaderBuilder::new();
-        builder.delimiter(csv.delimiter).escape(csv.escape).terminator(Terminator::Any(b'\n'));
-        builder.quote(csv.quote.unwrap_or(b'"')).quoting(csv.quote.is_some());
         Self {
             delimiter: csv.delimiter,
             quote: csv.quote,
+            escape: csv.escape,
             comment: csv.comment,
             fields: vec![],
             unquoted: vec![],
             is_unquoted: false,
-            reader: builder.build(),
         }
     }
 
@@ -112,6 +109,11 @@ impl Splitter {
     /// The record that was found at the beginning of `bytes`.
     pub(super) fn record<'a>(&'a self, bytes: &'a [u8]) -> Record<'a> {
         Record { bytes: if self.is_unquoted { &self.unquoted } else { bytes }, fields: &self.fields }
+    }
+
+    /// The last field that was begun, as far as it could be read.
+    pub(super) fn last_text(&self) -> &[u8] {
+        &self.unquoted[self.fields.last().map_or(0, |place| place.end)..]
     }
 
     /// Finds the delimiters up to the end of the line, eight bytes at a time.
@@ -166,67 +168,75 @@ impl Splitter {
         }
     }
 
-    /// Lets `csv-core` find the fields of a record that has a quote somewhere.
+    /// Finds the fields of a record that has a quote somewhere.
     fn split_quoted(&mut self, bytes: &[u8], is_all: bool) -> Next {
         self.fields.clear();
         self.unquoted.clear();
         self.is_unquoted = true;
-        self.reader.reset();
-        // An empty line is nothing to the reader, but from now on it takes no byte order mark away.
-        self.reader.read_field(b"\n", &mut []);
-        let (mut at, mut start) = (0, 0);
+        let mut at = 0;
         loop {
-            let is_quoted = bytes.get(at).copied() == self.quote;
-            let (result, end) = self.read_field(bytes, at);
-            at = end;
-            match result {
-                ReadFieldResult::Field { record_end } => {
-                    self.fields.push(Place { start, end: self.unquoted.len(), is_quoted });
-                    start = self.unquoted.len();
-                    if record_end {
-                        return self.end_quoted(&bytes[..at]);
-                    }
-                }
-                _ if !is_all => return Next::Incomplete,
-                _ => {
-                    // A line end closes whatever is open, unless that is a quote.
-                    let (result, _, _) = self.reader.read_field(b"\n", &mut [0; 8]);
-                    if matches!(result, ReadFieldResult::Field { .. }) {
-                        self.fields.push(Place { start, end: self.unquoted.len(), is_quoted });
-                        return self.end_quoted(bytes);
-                    }
-                    return Next::Unterminated { length: line_length(bytes, true).unwrap_or(bytes.len()) };
-                }
+            let start = self.unquoted.len();
+            let is_quoted = self.quote.is_some() && bytes.get(at).copied() == self.quote;
+            let closed = if is_quoted { self.quoted(bytes, at + 1) } else { self.unquoted(bytes, at) };
+            let field = self.fields.len();
+            at = match closed {
+                Closed::At(end) if end < bytes.len() || is_all => end,
+                Closed::Open if is_all => return Next::Unterminated { field },
+                Closed::At(_) | Closed::Open => return Next::Incomplete,
+                Closed::Behind(length) => return Next::Stray { field, length },
+            };
+            self.fields.push(Place { start, end: self.unquoted.len(), is_quoted });
+            match bytes.get(at) {
+                Some(byte) if *byte == self.delimiter => at += 1,
+                end => return whole(&bytes[..at + usize::from(end.is_some())]),
             }
         }
     }
 
-    /// Reads one field, however long, from `at`; gives the place behind it.
-    fn read_field(&mut self, bytes: &[u8], mut at: usize) -> (ReadFieldResult, usize) {
-        // No input at all would mean the end to the reader.
-        while at < bytes.len() {
-            let written = self.unquoted.len();
-            self.unquoted.resize(written + 256, 0);
-            let (result, read, wrote) = self.reader.read_field(&bytes[at..], &mut self.unquoted[written..]);
-            self.unquoted.truncate(written + wrote);
-            at += read;
-            if result != ReadFieldResult::OutputFull {
-                return (result, at);
-            }
-        }
-        (ReadFieldResult::InputEmpty, at)
+    /// Copies a field that does not begin with a quote.
+    fn unquoted(&mut self, bytes: &[u8], at: usize) -> Closed {
+        let end = memchr::memchr2(self.delimiter, b'\n', &bytes[at..]).map_or(bytes.len(), |length| at + length);
+        let text = &bytes[at..end];
+        let is_last = bytes.get(end) != Some(&self.delimiter);
+        self.unquoted.extend_from_slice(text.strip_suffix(b"\r").filter(|_| is_last).unwrap_or(text));
+        Closed::At(end)
     }
 
-    fn end_quoted(&mut self, record: &[u8]) -> Next {
-        let last = self.fields.last_mut().expect("a record has a field");
-        let text = record.strip_suffix(b"\n").unwrap_or(record);
-        // Only a carriage return outside of quotes is part of the line end.
-        if text.ends_with(b"\r") && self.unquoted.last() == Some(&b'\r') {
-            last.end -= 1;
+    /// Copies a field from behind its first quote.
+    fn quoted(&mut self, bytes: &[u8], mut at: usize) -> Closed {
+        let quote = self.quote.expect("a quote was found");
+        let escape = self.escape.unwrap_or(quote);
+        while let Some(length) = memchr::memchr2(quote, escape, &bytes[at..]) {
+            self.unquoted.extend_from_slice(&bytes[at..at + length]);
+            at += length + 1;
+            let is_escape = bytes[at - 1] != quote;
+            match bytes.get(at) {
+                None if is_escape => return Closed::Open,
+                Some(byte) if is_escape || *byte == quote => self.unquoted.push(*byte),
+                // A carriage return belongs to the line end, which may be that of the file.
+                Some(b'\r') if matches!(bytes.get(at + 1), None | Some(b'\n')) => return Closed::At(at + 1),
+                Some(byte) if *byte != self.delimiter && *byte != b'\n' => return Closed::Behind(at),
+                _ => return Closed::At(at),
+            }
+            at += 1;
         }
-        let lines = memchr::memchr_iter(b'\n', record).count() as u64;
-        Next::Record { length: record.len(), lines }
+        self.unquoted.extend_from_slice(&bytes[at.min(bytes.len())..]);
+        Closed::Open
     }
+}
+
+/// Where a field ends that goes through `split_quoted`.
+enum Closed {
+    /// Before the delimiter or line end here, or at the end of the bytes.
+    At(usize),
+    /// Not yet: a quote is open.
+    Open,
+    /// It should have ended here, behind its closing quote, but something else than a delimiter or a line end comes.
+    Behind(usize),
+}
+
+fn whole(record: &[u8]) -> Next {
+    Next::Record { length: record.len(), lines: memchr::memchr_iter(b'\n', record).count() as u64 }
 }
 
 /// How a record without quotes goes on.
@@ -279,12 +289,56 @@ mod tests {
 
     #[test]
     fn an_open_quote_at_the_end_is_unterminated() {
-        assert_eq!(split("a,\"b\nc,d\n").0, Next::Unterminated { length: 5 });
+        assert_eq!(split("a,\"b\nc,d\n").0, Next::Unterminated { field: 1 });
         assert_eq!(split("a,\"b\"").0, Next::Record { length: 5, lines: 0 });
         let mut splitter = Splitter::new(&Csv::default());
         assert_eq!(splitter.next(b"a,\"b", false), Next::Incomplete);
         assert_eq!(splitter.next(b"a,\"b\"", false), Next::Incomplete);
         assert_eq!(splitter.next(b"a,\"b\"\n", false), Next::Record { length: 6, lines: 1 });
+    }
+
+    #[test]
+    fn nothing_may_follow_a_closing_quote() {
+        let stray = |text| match split(text).0 {
+            Next::Stray { field, length } => (field, length),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(stray("1,\"x\"y\n"), (1, 5));
+        assert_eq!(stray("\"x\" ,1\n"), (0, 3));
+        assert_eq!(stray("\"x\"\ry\n"), (0, 3));
+        assert_eq!(stray("a,\"b\nc,\"d\"\n"), (1, 8));
+        let mut splitter = Splitter::new(&Csv { escape: Some(b'\\'), ..Csv::default() });
+        assert_eq!(splitter.next(b"\"a\\\"\"\"b\\\\\",c", true), Next::Record { length: 12, lines: 0 });
+        assert_eq!(fields(&splitter, b"")[0].0, "a\"\"b\\");
+    }
+
+    /// What is written with quotes is read, wherever the bytes are cut off meanwhile.
+    #[test]
+    fn quoted_fields_come_back() {
+        for seed in 0..2000 {
+            let mut random = crate::testing::Random::new(seed);
+            let letters = b"a,\"\r\n\xff ";
+            let text = |random: &mut crate::testing::Random| -> Vec<u8> {
+                (0..random.below(6)).map(|_| letters[random.below(7) as usize]).collect()
+            };
+            let texts: Vec<_> = (0..1 + random.below(4)).map(|_| text(&mut random)).collect();
+            let quoted = texts.iter().map(|text| [b"\"", &doubled(text)[..], b"\""].concat());
+            let mut line = quoted.collect::<Vec<_>>().join(&b',');
+            line.extend_from_slice(if seed % 2 == 0 { b"\n" } else { b"\r\n" });
+            let mut splitter = Splitter::new(&Csv::default());
+            for end in 0..line.len() {
+                assert_eq!(splitter.next(&line[..end], false), Next::Incomplete, "seed {seed}: {line:?}");
+            }
+            let lines = line.iter().filter(|byte| **byte == b'\n').count() as u64;
+            assert_eq!(splitter.next(&line, false), Next::Record { length: line.len(), lines }, "seed {seed}");
+            let record = splitter.record(&line);
+            let found: Vec<_> = (0..record.len()).map(|i| record.field(i).0.to_vec()).collect();
+            assert_eq!(found, texts, "seed {seed}: {line:?}");
+        }
+    }
+
+    fn doubled(text: &[u8]) -> Vec<u8> {
+        text.split(|byte| *byte == b'"').collect::<Vec<_>>().join(&b"\"\""[..])
     }
 
     #[test]
@@ -295,7 +349,7 @@ mod tests {
         assert_eq!(splitter.next(b"", true), Next::End);
     }
 
-    /// The plain way must find what `csv-core` finds, on any bytes.
+    /// The plain way must find what the way with quotes finds, on any bytes without quotes.
     #[test]
     fn both_ways_find_the_same_fields() {
         for seed in 0..3000 {

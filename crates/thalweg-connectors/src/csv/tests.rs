@@ -52,6 +52,25 @@ fn headers_are_found_by_their_names() {
 }
 
 #[test]
+fn a_value_that_is_called_like_a_column_makes_no_header() {
+    check("a STRING, b STRING", "", "x,a\nb,y\n", &["x a", "b y"]);
+    check("a STRING, b STRING, c BIGINT", "", "a,b,3\n", &["a b 3"]);
+    check("a STRING, b STRING, c BIGINT", "", "a,x,\n", &["a x null"]);
+    // All columns are named, or what stands there cannot be a row, or most names of text are there.
+    check("a STRING, b STRING", "", "b,a\nx,y\n", &["y x"]);
+    check("a STRING, b BIGINT", "", "a,c\nx,1\n", &["error: column \"b\" is not in the header of input"]);
+    check("a STRING", "", "c,a\nx,1\n", &["1"]);
+    let missing = ["error: column \"c\" is not in the header of input"];
+    check("a STRING, b STRING, c STRING", "", "a,b,d\nx,y,z\n", &missing);
+}
+
+#[test]
+fn what_follows_an_open_quote_is_read_as_soon_as_that_is_known() {
+    let text = "a,b\n1,\"open\n2,\"two\nlines\"\n3,\"x\"y\n4,z\n";
+    check("a BIGINT, b STRING", "bad.rows=skip", text, &["2 two\nlines", "4 z", "bad: 2"]);
+}
+
+#[test]
 fn nulls_are_told_from_empty_strings() {
     check("a STRING, b BIGINT", "", "a,b\n,\n\"\",\"\"\n", &["null null", " null"]);
     check("a STRING, b BIGINT", "csv.null=NA", "a,b\n,\nNA,NA\n\"NA\",\"NA\"\n", &[" null", "null null", "NA null"]);
@@ -82,7 +101,15 @@ fn messages_say_file_line_column_and_value() {
             "input line 4: column \"a\" (field 2): \"300\" is out of the range of TINYINT",
         ),
         ("a,b\n1\n", "input line 2: 1 fields, expected 2"),
-        ("a,b\n1,\"x\n\n", "input line 2: a quote is opened and not closed before the end"),
+        ("a,b\n1,\"x\n\n", "input line 2: column \"b\" (field 2): a quote is opened and not closed before the end"),
+        (
+            "a,b,c\n1,\"x\"y,\n",
+            "input line 2: column \"b\" (field 2): text follows the closing quote of \"x\"; a quote inside of quotes is doubled",
+        ),
+        (
+            "a,b,c\n1,x,\"y\" \n",
+            "input line 2: field 3: text follows the closing quote of \"y\"; a quote inside of quotes is doubled",
+        ),
         ("a,b\n,x\n", "input line 2: column \"a\" (field 1): null, but the column is declared NOT NULL"),
     ];
     for (text, message) in checks {
