@@ -2,6 +2,8 @@
 
 use thalweg_core::Timestamp;
 
+use super::rate::Rate;
+
 /// The numbers of the rows of one partition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Numbers {
@@ -123,7 +125,7 @@ pub(super) enum Spacing {
     /// So many microseconds apart.
     Micros(i64),
     /// So many in a second.
-    PerSecond(u64),
+    PerSecond(Rate),
 }
 
 impl Spacing {
@@ -133,7 +135,7 @@ impl Spacing {
         let rows = match self {
             Self::Micros(0) => u128::MAX,
             Self::Micros(step) => room / u128::from(step.unsigned_abs()) + 1,
-            Self::PerSecond(rate) => room * u128::from(rate) / 1_000_000 + 1,
+            Self::PerSecond(rate) => rate.rows(room, 1_000_000) + 1,
         };
         u64::try_from(rows).unwrap_or(u64::MAX)
     }
@@ -141,7 +143,7 @@ impl Spacing {
     fn at(self, number: u64) -> i64 {
         match self {
             Self::Micros(step) => step * number as i64,
-            Self::PerSecond(rate) => (u128::from(number) * 1_000_000 / u128::from(rate)) as i64,
+            Self::PerSecond(rate) => rate.parts(number, 1_000_000).0 as i64,
         }
     }
 }

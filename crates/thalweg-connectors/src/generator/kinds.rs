@@ -14,6 +14,7 @@ use thalweg_core::{Error, Result, connector::TableDefinition};
 
 use super::{
     fill::{self, Key, Numbers, Spacing},
+    rate::Rate,
     said::Said,
 };
 
@@ -44,7 +45,7 @@ pub(super) enum Kind {
 }
 
 /// The columns of a table, as its options say.
-pub(super) fn columns(table: &TableDefinition, seed: u64, rate: Option<u64>) -> Result<Vec<Column>> {
+pub(super) fn columns(table: &TableDefinition, seed: u64, rate: Option<Rate>) -> Result<Vec<Column>> {
     check_names(table)?;
     let column = |(i, field): (usize, &FieldRef)| {
         let said = Said { field, options: &table.options };

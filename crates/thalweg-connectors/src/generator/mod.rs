@@ -3,7 +3,7 @@
 //! | option | meaning |
 //! | --- | --- |
 //! | `'number-of-rows'` | how many rows there are in all partitions; without it and without a sequence that ends, there is no end |
-//! | `'rows-per-second'` | how fast they come, all partitions together; without it as fast as they are taken |
+//! | `'rows-per-second'` | how fast they come, all partitions together, such as `100` or `0.5`; without it as fast as they are taken |
 //! | `'partitions'` | in how many partitions they come, default 1: row *n* is in partition *n* modulo that |
 //! | `'seed'` | a number that all random values follow from, default 0 |
 //! | `'fields.NAME.kind'` | `random`, `sequence`, `choice`, `string` or `time`; the default depends on the type, see below |
@@ -24,15 +24,17 @@
 
 mod fill;
 mod kinds;
+mod rate;
 mod reader;
 mod said;
 
 use thalweg_core::{
     Error, Result,
-    connector::{Connector, Reader, Source, TableDefinition, Wake},
+    connector::{Connector, Options, Reader, Source, TableDefinition, Wake},
 };
 
 use kinds::Column;
+use rate::Rate;
 use reader::{Pace, RowReader};
 
 /// `'connector' = 'generator'`.
@@ -57,13 +59,10 @@ impl Connector for Generator {
         options.check(OPTIONS)?;
         let number = |key: &str| options.parse::<u64>(key, "a whole number");
         let partitions = number("partitions")?.unwrap_or(1);
-        let rate = number("rows-per-second")?;
+        let rate = rate(options)?;
         if partitions == 0 || partitions > PARTITIONS_LIMIT {
             let what = format!("expected a number from 1 to {PARTITIONS_LIMIT}");
             return Err(Error::query(format!("option 'partitions' is '{partitions}', {what}")));
-        }
-        if rate == Some(0) {
-            return Err(Error::query("option 'rows-per-second' is '0', expected a positive number"));
         }
         let columns = kinds::columns(table, number("seed")?.unwrap_or(0), rate)?;
         let rows = number("number-of-rows")?;
@@ -80,13 +79,19 @@ impl Connector for Generator {
     }
 }
 
+fn rate(options: &Options) -> Result<Option<Rate>> {
+    let Some(text) = options.get("rows-per-second") else { return Ok(None) };
+    let wrong = || format!("option 'rows-per-second' is '{text}', expected a positive number such as '100' or '0.5'");
+    Rate::parse(text).map(Some).ok_or_else(|| Error::query(wrong()))
+}
+
 struct Rows {
     table: TableDefinition,
     columns: Vec<Column>,
     names: Vec<String>,
     rows: u64,
     is_bounded: bool,
-    rate: Option<u64>,
+    rate: Option<Rate>,
 }
 
 impl Source for Rows {

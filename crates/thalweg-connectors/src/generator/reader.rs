@@ -9,7 +9,7 @@ use thalweg_core::{
     connector::{Read, Reader},
 };
 
-use super::{fill::Numbers, kinds::Column};
+use super::{fill::Numbers, kinds::Column, rate::Rate};
 
 /// At most this many rows are made at once, and at most this many bytes of text.
 const ROWS_LIMIT: usize = 1 << 16;
@@ -63,28 +63,31 @@ impl Reader for RowReader {
     }
 }
 
+const NANOS: u64 = 1_000_000_000;
+
 /// When rows are due: row *n* comes `n / rate` seconds after the start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     start: Instant,
-    rate: u64,
+    rate: Rate,
 }
 
 impl Pace {
     /// So many rows a second from now on.
-    pub(super) fn new(rate: u64) -> Self {
+    pub(super) fn new(rate: Rate) -> Self {
         Self { start: Instant::now(), rate }
     }
 
     /// How many rows were due by then.
     pub(super) fn due(&self, now: Instant) -> u64 {
         let elapsed = now.saturating_duration_since(self.start).as_nanos();
-        u64::try_from(elapsed * u128::from(self.rate) / 1_000_000_000 + 1).unwrap_or(u64::MAX)
+        u64::try_from(self.rate.rows(elapsed, NANOS) + 1).unwrap_or(u64::MAX)
     }
 
     /// When a row is due.
     pub(super) fn instant(&self, number: u64) -> Instant {
-        let nanos = (u128::from(number) * 1_000_000_000).div_ceil(u128::from(self.rate));
+        let (nanos, rest) = self.rate.parts(number, NANOS);
+        let nanos = nanos + u128::from(rest > 0);
         self.start + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
@@ -95,12 +98,14 @@ mod tests {
 
     #[test]
     fn a_row_is_due_at_its_instant_and_not_before() {
-        let pace = Pace::new(3);
-        for number in 0..100 {
-            let instant = pace.instant(number);
-            assert_eq!(pace.due(instant), number + 1, "row {number}");
-            if number > 0 {
-                assert_eq!(pace.due(instant - Duration::from_nanos(1)), number, "row {number}");
+        for rate in ["3", "0.7", "1000000"] {
+            let pace = Pace::new(Rate::parse(rate).unwrap());
+            for number in 0..100 {
+                let instant = pace.instant(number);
+                assert_eq!(pace.due(instant), number + 1, "row {number}");
+                if number > 0 {
+                    assert_eq!(pace.due(instant - Duration::from_nanos(1)), number, "row {number}");
+                }
             }
         }
     }

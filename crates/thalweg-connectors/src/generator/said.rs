@@ -9,7 +9,7 @@ use thalweg_core::{
     types::sql_name,
 };
 
-use super::{fill::Spacing, kinds::Kind};
+use super::{fill::Spacing, kinds::Kind, rate::Rate};
 use crate::{
     columns::Columns,
     text::{
@@ -33,7 +33,7 @@ type Ending = (Kind, Option<u64>, bool);
 
 impl Said<'_> {
     /// How the column is filled.
-    pub(super) fn kind(&self, rate: Option<u64>) -> Result<Ending> {
+    pub(super) fn kind(&self, rate: Option<Rate>) -> Result<Ending> {
         let default = match self.field.data_type() {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "string",
             DataType::Timestamp(TimeUnit::Microsecond, _) => "time",
@@ -137,7 +137,7 @@ impl Said<'_> {
         Ok(Kind::Letters(length))
     }
 
-    fn time(&self, rate: Option<u64>) -> Result<Ending> {
+    fn time(&self, rate: Option<Rate>) -> Result<Ending> {
         self.check(&["start", "step", "disorder"])?;
         if !matches!(self.field.data_type(), DataType::Timestamp(TimeUnit::Microsecond, _)) {
             return Err(self.unfit("time"));

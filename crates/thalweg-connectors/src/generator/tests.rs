@@ -130,7 +130,10 @@ fn options_are_checked() {
         error("t TIMESTAMP TIME", "fields.t.null-rate=0.1"),
         "option 'fields.t.null-rate': the column carries event time"
     );
-    assert_eq!(error("a BIGINT", "rows-per-second=0"), "option 'rows-per-second' is '0', expected a positive number");
+    assert_eq!(
+        error("a BIGINT", "rows-per-second=0"),
+        "option 'rows-per-second' is '0', expected a positive number such as '100' or '0.5'"
+    );
     assert_eq!(error("a BIGINT", "partitions=0"), "option 'partitions' is '0', expected a number from 1 to 65536");
     assert_eq!(error("a BIGINT", "rows=3"), "unknown option 'rows'");
 }
