@@ -28,6 +28,8 @@ pub(super) enum Compression {
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
+const AUTO: &str = "'compression' = 'auto' finds out by itself what a file is";
+
 impl Compression {
     /// `'compression'`.
     pub(super) fn new(options: &Options) -> Result<Self> {
@@ -53,6 +55,15 @@ impl Compression {
         }
     }
 
+    /// What people call it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::None | Self::Auto => "plain",
+        }
+    }
+
     /// What a file that begins with these bytes was written with.
     fn of_bytes(self, beginning: &[u8]) -> Self {
         match self {
@@ -70,6 +81,7 @@ pub(super) struct Input {
     path: String,
     compression: Compression,
     position: Arc<AtomicU64>,
+    has_begun: bool,
 }
 
 impl Input {
@@ -78,40 +90,63 @@ impl Input {
         let cannot_read = |error: io::Error| Error::environment(format!("cannot read {path}: {error}"));
         let position = Arc::new(AtomicU64::new(0));
         let mut file = Counted { inner: BufReader::with_capacity(64 << 10, file), position: position.clone() };
-        let compression = compression.of_bytes(file.fill_buf().map_err(cannot_read)?);
-        let bytes: Box<dyn Read + Send> = match compression {
+        let beginning = file.fill_buf().map_err(cannot_read)?;
+        let found = compression.of_bytes(beginning);
+        let named = compression.of_name(path);
+        if found != named && found == Compression::None && !is_text(beginning) {
+            let message = format!("{path} is corrupt: it does not begin as {} data does", named.name());
+            return Err(Error::environment(message).with_hint("if only its name is wrong: 'compression' = 'none'"));
+        }
+        if found == Compression::Gzip && !beginning.starts_with(GZIP) && !beginning.is_empty() {
+            return Err(Error::environment(format!("{path} is not gzip data")).with_hint(AUTO));
+        }
+        let bytes: Box<dyn Read + Send> = match found {
             Compression::Gzip => Box::new(MultiGzDecoder::new(file)),
             Compression::Zstd => Box::new(zstd::Decoder::with_buffer(file).map_err(cannot_read)?),
             Compression::None | Compression::Auto => Box::new(file),
         };
-        Ok(Self { bytes, path: path.into(), compression, position })
+        Ok(Self { bytes, path: path.into(), compression: found, position, has_begun: false })
+    }
+
+    /// Whether damage may show long after it was read.
+    pub(super) fn is_compressed(&self) -> bool {
+        matches!(self.compression, Compression::Gzip | Compression::Zstd)
     }
 
     /// An error that reading gave, with the place in the file.
     pub(super) fn error(&self, error: &io::Error) -> Error {
         let (path, position) = (&self.path, self.position.load(Ordering::Relaxed));
-        let name = match self.compression {
-            Compression::Gzip => "gzip",
-            Compression::Zstd => "zstd",
-            Compression::None | Compression::Auto => {
-                return Error::environment(format!("cannot read {path} at byte {position}: {error}"));
-            }
-        };
+        if !self.is_compressed() {
+            return Error::environment(format!("cannot read {path} at byte {position}: {error}"));
+        }
+        let name = self.compression.name();
         match error.kind() {
+            // The world's errors, such as a disk that fails, come with its number.
+            _ if error.raw_os_error().is_some() => {
+                Error::environment(format!("cannot read {path} at byte {position}: {error}"))
+            }
             ErrorKind::UnexpectedEof => {
-                Error::environment(format!("cannot read {path}: its {name} data is cut off at byte {position}"))
+                Error::environment(format!("{path} is truncated: its {name} data breaks off at byte {position}"))
                     .with_hint("was the file copied or downloaded completely?")
             }
-            _ => {
-                Error::environment(format!("cannot read {path}: its {name} data is broken at byte {position}: {error}"))
-            }
+            _ if !self.has_begun => Error::environment(format!("{path} is not {name} data: {error}")).with_hint(AUTO),
+            _ => Error::environment(format!("{path} is corrupt: {error}, in its {name} data up to byte {position}"))
+                .with_hint("rows that were read before that may be wrong, too: get the file once more"),
         }
     }
 }
 
+/// Whether bytes, perhaps cut off, look like text.
+fn is_text(bytes: &[u8]) -> bool {
+    let is_utf8 = std::str::from_utf8(bytes).map_or_else(|error| error.error_len().is_none(), |_| true);
+    is_utf8 && !bytes.contains(&0)
+}
+
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.bytes.read(buffer)
+        let count = self.bytes.read(buffer)?;
+        self.has_begun |= count > 0;
+        Ok(count)
     }
 }
 
@@ -153,7 +188,11 @@ impl Output {
         let file = BufWriter::with_capacity(64 << 10, file);
         Ok(match compression {
             Compression::Gzip => Self::Gzip(GzEncoder::new(file, flate2::Compression::default())),
-            Compression::Zstd => Self::Zstd(zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?),
+            Compression::Zstd => {
+                let mut encoder = zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?;
+                encoder.include_checksum(true)?;
+                Self::Zstd(encoder)
+            }
             Compression::None | Compression::Auto => Self::Plain(file),
         })
     }

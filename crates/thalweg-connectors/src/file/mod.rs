@@ -38,6 +38,9 @@ const OPTIONS: &[&str] = &["path", "compression", "overwrite"];
 /// How many bytes of a file are looked at to find its columns.
 const SAMPLE: usize = 1 << 20;
 
+/// How far a compressed file is read on, in unpacked bytes, to see whether it is corrupt: its checksum stands at its end.
+const VERIFIED: usize = 4 << 30;
+
 impl Connector for File {
     fn name(&self) -> &'static str {
         "file"
@@ -138,6 +141,18 @@ impl Bytes for Input {
                 Err(error) => return Err(self.error(&error)),
             }
         }
+    }
+
+    fn verify(&mut self) -> Result<()> {
+        let mut sink = vec![0; 64 << 10];
+        let mut left = if self.is_compressed() { VERIFIED } else { 0 };
+        while left > 0 {
+            match self.fill(&mut sink)? {
+                Fill::Some(count) => left = left.saturating_sub(count),
+                Fill::Wait | Fill::End => break,
+            }
+        }
+        Ok(())
     }
 }
 

@@ -118,7 +118,7 @@ fn a_file_that_is_cut_off_gives_its_rows_and_then_says_where() {
         let half = bytes.len() / 2;
         let path = directory.write(name, &bytes[..half]);
         let lines = read("a BIGINT, b BIGINT", &format!("path={path}"));
-        let error = format!("{name}: error: cannot read {path}: its {kind} data is cut off at byte {half}");
+        let error = format!("{name}: error: {path} is truncated: its {kind} data breaks off at byte {half}");
         assert_eq!(lines.last().unwrap(), &error);
         assert!(lines.len() > 1000, "{} rows of {name} could be read", lines.len());
         assert!(
@@ -129,6 +129,46 @@ fn a_file_that_is_cut_off_gives_its_rows_and_then_says_where() {
                 .all(|(line, row)| line.ends_with(&row.replace(',', " ")))
         );
     }
+}
+
+/// What is wrong with the file is said, not what is wrong with the rows that come out of it.
+#[test]
+fn a_file_that_is_corrupt_is_said_to_be_and_not_its_rows() {
+    let directory = Directory::new();
+    let rows: String = (0..50_000).map(|i| format!("{i},{}\n", i * 7919 % 10_007)).collect();
+    let mut zstd = zstd::Encoder::new(vec![], 0).unwrap();
+    zstd.include_checksum(true).unwrap();
+    zstd.write_all(rows.as_bytes()).unwrap();
+    for (name, bytes) in [("a.csv.gz", gzip(&rows)), ("a.csv.zst", zstd.finish().unwrap())] {
+        // The checksum stands at the end; the gzip file has a length behind it.
+        for at in (0..40).map(|i| bytes.len() * i / 40).chain([bytes.len() - 1, bytes.len() - 4, bytes.len() - 5]) {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 0x55;
+            let path = directory.write(name, bytes);
+            for options in ["", "; bad.rows=skip"] {
+                let source = File.source(&table("a BIGINT, b BIGINT", &format!("path={path}{options}"))).unwrap();
+                let error = match source.open(0, Arc::new(|| {})) {
+                    Err(error) => error.to_string(),
+                    Ok(mut reader) => loop {
+                        match reader.read(4096) {
+                            Ok(Read::Rows(_)) => {}
+                            Ok(other) => break format!("{other:?}"),
+                            Err(error) => break error.to_string(),
+                        }
+                    },
+                };
+                // The header of a gzip file has bytes that do not matter, such as its time.
+                let is_harmless = name == "a.csv.gz" && (4..10).contains(&at);
+                let is_told = ["corrupt", "truncated", "not gzip", "not zstd"].iter().any(|word| error.contains(word));
+                assert!(is_told && error.contains(&path) || is_harmless, "byte {at}: {error}");
+            }
+        }
+    }
+    let path = directory.write("plain.csv", "a\n1\n");
+    let source = File.source(&table("a BIGINT", &format!("path={path}; compression=gzip"))).unwrap();
+    assert_eq!(source.open(0, Arc::new(|| {})).err().unwrap().to_string(), format!("{path} is not gzip data"));
+    let path = directory.write("plain.csv.gz", "a\n1\n");
+    assert_eq!(read("a BIGINT", &format!("path={path}")), ["plain.csv.gz: 1"]);
 }
 
 #[test]

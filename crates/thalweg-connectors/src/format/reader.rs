@@ -29,9 +29,13 @@ impl FormatReader {
     /// Decodes until there are `rows` rows, an end, or nothing to decode.
     fn decode(&mut self, rows: usize) -> Result<Fill> {
         loop {
-            let is_ready = !self.window.is_fresh();
-            if is_ready && self.decoder.decode(&mut self.window, rows)? == Decoded::Full {
-                return Ok(Fill::Some(0));
+            if !self.window.is_fresh() {
+                match self.decoder.decode(&mut self.window, rows) {
+                    Ok(Decoded::Full) => return Ok(Fill::Some(0)),
+                    Ok(Decoded::Hungry) => {}
+                    // Rows that cannot be read may come from a file that is corrupt, which is what has to be said then.
+                    Err(error) => return Err(self.bytes.verify().err().unwrap_or(error)),
+                }
             }
             if self.window.has_ended() {
                 return Ok(Fill::End);

@@ -19,6 +19,12 @@ const BLOCK: usize = 256 << 10;
 pub(crate) trait Bytes: Send {
     /// Puts the next bytes at the beginning of `free`, which has room, without waiting for the world.
     fn fill(&mut self, free: &mut [u8]) -> Result<Fill>;
+
+    /// Whether the bytes given so far are what was once written, as far as that can be found out: an error if they are not.
+    /// No bytes are asked for afterwards.
+    fn verify(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// What came of a [`fill`](Bytes::fill).
