@@ -34,6 +34,7 @@ use thalweg_core::connector::Connector;
 
 pub use row_writer::{RowWriter, csv, json_lines};
 pub use stdin::reserve_stdin;
+pub use stdout::unbuffered_stdout;
 pub use text::write::Cells;
 
 /// Every connector there is.

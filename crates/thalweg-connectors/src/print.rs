@@ -2,14 +2,14 @@
 //!
 //! `'print-identifier' = 'x'` puts `x> ` before each line.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use thalweg_core::{
     Batch, Progress, Result,
     connector::{Connector, Sink, TableDefinition},
 };
 
-use crate::{row_writer::written, text::write::Cells};
+use crate::{row_writer::written, stdout::unbuffered_stdout, text::write::Cells};
 
 /// `'connector' = 'print'`.
 pub(crate) struct Print;
@@ -26,7 +26,7 @@ impl Connector for Print {
     fn sink(&self, table: &TableDefinition) -> Result<Box<dyn Sink>> {
         self.check(table)?;
         let prefix = table.options.get("print-identifier").map(|id| format!("{id}> "));
-        Ok(Box::new(Printer { prefix: prefix.unwrap_or_default(), out: io::stdout() }))
+        Ok(Box::new(Printer { prefix: prefix.unwrap_or_default(), out: unbuffered_stdout()? }))
     }
 }
 

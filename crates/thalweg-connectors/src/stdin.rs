@@ -8,7 +8,6 @@ use std::{
     io::{self, Read as _},
     sync::{
         OnceLock,
-        atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
     },
     thread,
@@ -31,8 +30,8 @@ const BLOCKS: usize = 4;
 /// The largest block, in bytes.
 const BLOCK: usize = 64 << 10;
 
-/// Whether somebody reads standard input; two readers would tear lines apart.
-static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+/// The table that standard input was opened for. What it read is gone, and two readers would tear lines apart.
+static TAKEN: OnceLock<String> = OnceLock::new();
 
 /// What standard input holds that no table may read.
 static RESERVED: OnceLock<&str> = OnceLock::new();
@@ -93,22 +92,24 @@ impl Source for Input {
 
     fn open(&self, _: usize, wake: Wake) -> Result<Box<dyn Reader>> {
         let decoder = self.format.decoder(&self.table, INPUT)?;
-        if IS_TAKEN.swap(true, Ordering::AcqRel) {
-            return Err(Error::query(format!("table {:?}: standard input is being read already", self.table.name))
-                .with_hint("read it once, into a view that both queries use"));
+        if let Err(name) = TAKEN.set(self.table.name.clone()) {
+            let first = TAKEN.get().expect("it is taken");
+            let message =
+                format!("table {name:?}: standard input can be read once, and was for table {first:?} already");
+            return Err(Error::query(message)
+                .with_hint("write what comes to a file first: 'connector' = 'file' is read as often as wanted"));
         }
-        let blocks = spawn(io::stdin(), wake, || IS_TAKEN.store(false, Ordering::Release))?;
+        let blocks = spawn(io::stdin(), wake)?;
         Ok(Box::new(FormatReader::new(Box::new(blocks), decoder)))
     }
 }
 
 /// Starts the thread that reads `input` until its end, or until nobody wants more.
-fn spawn(input: impl io::Read + Send + 'static, wake: Wake, at_end: fn()) -> Result<Blocks> {
+fn spawn(input: impl io::Read + Send + 'static, wake: Wake) -> Result<Blocks> {
     let (sender, receiver) = sync_channel(BLOCKS);
     let thread = thread::Builder::new().name("stdin".into());
     let run = move || {
         pass_on(input, sender, &wake);
-        at_end();
         wake();
     };
     thread.spawn(run).map_err(|e| Error::environment(format!("cannot start the thread for standard input: {e}")))?;
@@ -191,7 +192,7 @@ mod tests {
         let (pipe, input) = mpsc::channel();
         let (waker, woken) = mpsc::channel();
         let wake: Wake = Arc::new(move || waker.send(()).unwrap_or_default());
-        let blocks = spawn(Pipe(input), wake, || {}).unwrap();
+        let blocks = spawn(Pipe(input), wake).unwrap();
         let decoder = Format::Json.decoder(&table(), INPUT).unwrap();
         let mut reader = FormatReader::new(Box::new(blocks), decoder);
         assert!(matches!(reader.read(10), Ok(Read::Wait(None))));

@@ -1,13 +1,22 @@
 //! A sink on standard output, in any format. A reader that goes away, as in `| head`, ends it quietly.
 
-use std::io;
+use std::{fs::File, io, os::fd::AsFd};
 
 use thalweg_core::{
-    Batch, Progress, Result,
+    Batch, Error, Progress, Result,
     connector::{Connector, Sink, TableDefinition},
 };
 
 use crate::{format::Format, row_writer::RowWriter};
+
+/// Standard output as a file: nothing waits in a buffer, and each write says whether it failed, also on a descriptor that cannot
+/// be written to, which the standard library's own takes for one that nobody reads.
+///
+/// Errors: `Error::Environment` if the process may not open more files.
+pub fn unbuffered_stdout() -> Result<File> {
+    let file = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    file.map_err(|error| Error::environment(format!("cannot write standard output: {error}")))
+}
 
 /// `'connector' = 'stdout'`.
 pub(crate) struct Stdout;
@@ -24,13 +33,13 @@ impl Connector for Stdout {
     fn sink(&self, table: &TableDefinition) -> Result<Box<dyn Sink>> {
         let format = Format::new(&table.options, None)?;
         format.check(&table.options, &[])?;
-        let writer = RowWriter::new(io::stdout(), format.encoder(), "standard output");
+        let writer = RowWriter::new(unbuffered_stdout()?, format.encoder(), "standard output");
         Ok(Box::new(Output { writer, schema: table.columns.clone() }))
     }
 }
 
 struct Output {
-    writer: RowWriter<io::Stdout>,
+    writer: RowWriter<File>,
     schema: arrow_schema::SchemaRef,
 }
 

@@ -201,6 +201,68 @@ fn standard_input_is_either_the_script_or_a_table() {
 }
 
 #[test]
+fn standard_input_is_read_once() {
+    let table = "CREATE TABLE t (a INT) WITH ('connector' = 'stdin', 'format' = 'csv', 'bounded' = 'true'); ";
+    let hint = "hint: write what comes to a file first: 'connector' = 'file' is read as often as wanted\n";
+    for (sql, rows) in
+        [("SELECT a FROM t; SELECT a FROM t", "{\"a\":1}\n"), ("SELECT a FROM t UNION ALL SELECT a FROM t", "")]
+    {
+        let done = thalweg_with_input(&["run", "-q", "-c", &format!("{table}{sql}")], "1\n");
+        assert_eq!((done.stdout.as_str(), done.code), (rows, Some(2)), "{}", done.stderr);
+        let message = "error: table \"t\": standard input can be read once, and was for table \"t\" already";
+        assert!(done.stderr.starts_with(message) && done.stderr.ends_with(hint), "{}", done.stderr);
+    }
+}
+
+/// Each way of writing to standard output, where no byte can be written.
+#[test]
+fn rows_that_cannot_be_written_are_an_error() {
+    let table = |with: &str| format!("CREATE TABLE o (a INT) WITH ({with}); INSERT INTO o SELECT 1");
+    let stdout = [table("'connector' = 'stdout', 'format' = 'csv'"), table("'connector' = 'print'")];
+    let runs = [
+        &["run", "-q", "-o", "table", "-c", "SELECT 1 AS a"][..],
+        &["run", "-q", "-o", "json", "-c", "SELECT 1 AS a"],
+        &["run", "-q", "-o", "csv", "-c", "SELECT 1 AS a"],
+        &["run", "-q", "-c", &stdout[0]],
+        &["run", "-q", "-c", &stdout[1]],
+        &["explain", "-c", "SELECT 1 AS a"],
+        &["completions", "bash"],
+    ];
+    for arguments in runs {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("there is one");
+        let read_only = fs::File::open("/dev/null").expect("there is one");
+        for (stdout, why) in [(full, "No space left on device"), (read_only, "Bad file descriptor")] {
+            let done: Done = command(arguments).stdout(stdout).output().expect("the command starts").into();
+            assert_eq!(done.code, Some(1), "{arguments:?}: {}", done.stderr);
+            assert!(done.stderr.starts_with("error: cannot write "), "{arguments:?}: {}", done.stderr);
+            assert!(done.stderr.contains(why), "{arguments:?}: {}", done.stderr);
+        }
+    }
+}
+
+/// A limit on the size of files does what a full disk does.
+#[test]
+fn a_file_that_cannot_be_written_whole_leaves_nothing() {
+    for name in ["o.csv", "o.csv.gz", "o.jsonl.zst"] {
+        let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("full-{name}"));
+        fs::create_dir_all(&directory).expect("it can be made");
+        let sql = format!(
+            "CREATE TABLE g (s STRING) WITH ('connector' = 'generator', 'number-of-rows' = '20000');
+             CREATE TABLE o (s STRING) WITH ('connector' = 'file', 'path' = '{}');
+             INSERT INTO o SELECT s FROM g",
+            directory.join(name).display()
+        );
+        let shell = "trap '' XFSZ; ulimit -f 16; exec \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", shell, "sh", env!("CARGO_BIN_EXE_thalweg"), "run", "-q", "-c", &sql]);
+        let done: Done = command.output().expect("the command starts").into();
+        assert_eq!(done.code, Some(1), "{name}: {}", done.stderr);
+        assert!(done.stderr.contains("cannot write ") && done.stderr.contains(name), "{}", done.stderr);
+        assert_eq!(fs::read_dir(&directory).expect("it is there").count(), 0, "{name}");
+    }
+}
+
+#[test]
 fn errors_say_what_where_and_what_to_do() {
     let script = file("wrong.sql", "SELECT 1 AS a;\nSELECT speeed FROM (VALUES (1)) AS t (speed);\n");
     check_stderr(

@@ -1,9 +1,8 @@
 //! `thalweg completions`: what a shell needs to complete the command.
 
-use std::io;
-
 use clap::CommandFactory;
 use clap_complete::{Shell, generate};
+use thalweg_connectors::unbuffered_stdout;
 
 use super::{Ending, Failure, arguments::Arguments, output};
 
@@ -11,5 +10,5 @@ use super::{Ending, Failure, arguments::Arguments, output};
 pub fn completions(shell: Shell) -> Result<Ending, Failure> {
     let mut text = Vec::new();
     generate(shell, &mut Arguments::command(), "thalweg", &mut text);
-    Ok(output::ending(output::write(&mut io::stdout(), &text)?))
+    Ok(output::ending(output::write(&mut unbuffered_stdout()?, &text)?))
 }

@@ -1,8 +1,7 @@
 //! `thalweg explain`: the plans of queries, which are not run.
 
-use std::io;
-
 use thalweg::{Engine, Plan};
+use thalweg_connectors::unbuffered_stdout;
 use thalweg_core::{Error, Progress};
 use thalweg_plan::render;
 
@@ -19,7 +18,7 @@ pub fn explain(arguments: &Explain, screen: &Screen) -> Result<Ending, Failure> 
         let Some(plan) = plan else { continue };
         let lead = if plans > 0 && !arguments.json { "\n" } else { "" };
         let text = format!("{lead}{}\n", shown(&plan, arguments).trim_end());
-        if output::write(&mut io::stdout(), text.as_bytes())? == Progress::Finished {
+        if output::write(&mut unbuffered_stdout()?, text.as_bytes())? == Progress::Finished {
             return Ok(Ending::Unread);
         }
         plans += 1;

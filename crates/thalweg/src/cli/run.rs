@@ -91,7 +91,7 @@ impl Runner<'_> {
 
     /// Prints rows as they come, until there are no more or nobody reads them.
     fn print(&mut self, query: &mut Query) -> Result<Progress> {
-        let mut output = Output::new(self.arguments.output);
+        let mut output = Output::new(self.arguments.output)?;
         let is_first = !std::mem::replace(&mut self.has_printed, true);
         let mut progress = self.screen.aside(|| output.begin(&query.schema(), is_first))?;
         while progress == Progress::Done {

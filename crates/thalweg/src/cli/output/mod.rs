@@ -3,12 +3,15 @@
 mod layout;
 mod table;
 
-use std::io::{self, ErrorKind, IsTerminal, Stdout, Write};
+use std::{
+    fs::File,
+    io::{self, ErrorKind, IsTerminal, Write},
+};
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use thalweg_connectors::RowWriter;
+use thalweg_connectors::{RowWriter, unbuffered_stdout};
 use thalweg_core::{Batch, Error, Progress, Result};
 
 use super::{Ending, arguments::Format, screen};
@@ -17,27 +20,28 @@ use table::{Looks, TableWriter};
 /// Writes the rows of one statement on standard output.
 pub enum Output {
     /// For people.
-    Table(TableWriter<Stdout>),
+    Table(TableWriter<File>),
     /// For programs.
-    Rows(RowWriter<Stdout>),
+    Rows(RowWriter<File>),
 }
 
 impl Output {
     /// An output in a format; without one, that which suits whoever reads.
-    pub fn new(format: Option<Format>) -> Self {
+    pub fn new(format: Option<Format>) -> Result<Self> {
         let is_terminal = io::stdout().is_terminal();
         let default = if is_terminal { Format::Table } else { Format::Json };
-        match format.unwrap_or(default) {
+        let stdout = unbuffered_stdout()?;
+        Ok(match format.unwrap_or(default) {
             Format::Table => {
                 let looks = Looks {
                     has_colour: is_terminal && screen::wants_colour(),
                     screen: is_terminal.then(|| screen::width(io::stdout())),
                 };
-                Self::Table(TableWriter::new(io::stdout(), looks))
+                Self::Table(TableWriter::new(stdout, looks))
             }
-            Format::Json => Self::Rows(thalweg_connectors::json_lines(io::stdout())),
-            Format::Csv => Self::Rows(thalweg_connectors::csv(io::stdout(), true)),
-        }
+            Format::Json => Self::Rows(thalweg_connectors::json_lines(stdout)),
+            Format::Csv => Self::Rows(thalweg_connectors::csv(stdout, true)),
+        })
     }
 
     /// Writes what stands before the first row, where that does not depend on the rows; a table that is not the first stands
