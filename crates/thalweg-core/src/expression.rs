@@ -26,3 +26,15 @@ pub trait Expression: Send + Sync + Debug {
         Ok(Selection::narrow(batch.selection(), mask))
     }
 }
+
+/// How many bytes of text an expression may make for one batch of rows.
+pub const TEXT_LIMIT: usize = 256 << 20;
+
+/// Refuses to make more text than [`TEXT_LIMIT`], before it is made.
+pub fn check_text(what: &str, bytes: usize) -> Result<()> {
+    if bytes <= TEXT_LIMIT {
+        return Ok(());
+    }
+    let message = format!("{what} would make {bytes} bytes of text for one batch of rows, more than {TEXT_LIMIT}");
+    Err(Error::environment(message).with_hint("make shorter texts, or SET a smaller 'batch.rows'"))
+}

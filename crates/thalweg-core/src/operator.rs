@@ -2,7 +2,7 @@
 //!
 //! So the same operator runs on our runtime, inside a task of another engine, and in a simulator with a seed.
 
-use crate::{Batch, Result, State, Timestamp};
+use crate::{Batch, Error, Result, State, Timestamp};
 
 /// The number of an operator's input or output.
 pub type Port = usize;
@@ -145,12 +145,28 @@ pub struct Output {
     room: usize,
     hold: Timestamp,
     late: u64,
+    memory_limit: usize,
 }
 
 impl Output {
     /// An output that takes `room` rows before the operator should return [`Progress::More`].
     pub fn new(room: usize) -> Self {
-        Self { batches: Vec::new(), room, hold: Timestamp::MAX, late: 0 }
+        Self { batches: Vec::new(), room, hold: Timestamp::MAX, late: 0, memory_limit: usize::MAX }
+    }
+
+    /// The same with a limit on the memory that the operator's state may take.
+    pub fn with_memory_limit(mut self, limit: Option<usize>) -> Self {
+        self.memory_limit = limit.unwrap_or(usize::MAX);
+        self
+    }
+
+    /// For an operator whose state may grow by much in one call: refuses more memory than it may take. The host looks after
+    /// each call in any case.
+    pub fn check_memory(&self, bytes: usize) -> Result<()> {
+        if bytes <= self.memory_limit {
+            return Ok(());
+        }
+        Err(memory_exceeded(bytes, self.memory_limit))
     }
 
     /// Puts out the rows of `batch`, if there are any.
@@ -197,6 +213,13 @@ impl Output {
     pub fn take_late(&mut self) -> u64 {
         std::mem::take(&mut self.late)
     }
+}
+
+/// The error of a query whose states take more memory than they may.
+pub fn memory_exceeded(bytes: usize, limit: usize) -> Error {
+    let message = format!("the query's state takes {bytes} bytes, more than 'memory.limit' = {limit}");
+    let hint = "use shorter windows, a smaller watermark delay or fewer keys, or SET a larger 'memory.limit'";
+    Error::environment(message).with_hint(hint)
 }
 
 #[cfg(test)]

@@ -6,18 +6,21 @@ use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, new_empty_array, ne
 use arrow_schema::DataType;
 use arrow_select::{interleave::interleave, take::take};
 use datafusion_common::{
-    DFSchema, ScalarValue,
+    DFSchema, DataFusionError, ScalarValue,
     tree_node::{Transformed, TreeNode},
 };
 use datafusion_expr::{
-    Expr,
+    ColumnarValue, Expr,
     execution_props::ExecutionProps,
     expr::ScalarFunction,
     physical_planning_context::PhysicalPlanningContext,
     simplify::{ExprSimplifyResult, SimplifyContext},
 };
 use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
-use thalweg_core::{Batch, Result, Selection, expression::Expression};
+use thalweg_core::{
+    Batch, Result, Selection,
+    expression::{Expression, check_text},
+};
 
 use crate::{
     blame,
@@ -86,7 +89,16 @@ impl Computed {
         if columns.num_rows() == 0 {
             return Ok(new_empty_array(&self.kind));
         }
-        let computed = self.physical.evaluate(columns).and_then(|value| value.into_array(columns.num_rows()));
+        let rows = columns.num_rows();
+        let computed = self.physical.evaluate(columns).and_then(|value| {
+            // The same text for every row is written down once for each.
+            if let ColumnarValue::Scalar(scalar) = &value {
+                let length = scalar.try_as_str().flatten().map_or(0, str::len);
+                check_text("this expression", length.saturating_mul(rows))
+                    .map_err(|error| DataFusionError::External(Box::new(error)))?;
+            }
+            value.into_array(rows)
+        });
         computed.map_err(|error| blame::explain(&self.expression, &self.schema, columns, &error))
     }
 }

@@ -27,10 +27,15 @@ pub struct Chain {
     on_barrier: OnBarrier,
     calls: u64,
     rows_since: usize,
+    bytes_since: usize,
+    has_memory_limit: bool,
 }
 
 /// After how many rows at the latest a state is measured again.
 const MEASURED_ROWS: usize = 4096;
+
+/// After how many bytes of rows a state is measured again, where it may be too large.
+const MEASURED_BYTES: usize = 4 << 20;
 
 struct Link {
     parts: OperatorParts,
@@ -59,12 +64,13 @@ impl Chain {
         budget: usize,
         key_groups: KeyGroups,
         on_barrier: OnBarrier,
+        memory_limit: Option<usize>,
     ) -> Result<Self> {
         let mut links = Vec::new();
         for (number, (parts, counters)) in parts.into_iter().zip(counters).enumerate() {
             let operator = (parts.make)().map_err(|error| error.in_node(&parts.label))?;
             let frontier = Frontier::new(if number == 0 { ports } else { 1 });
-            let output = Output::new(budget);
+            let output = Output::new(budget).with_memory_limit(memory_limit);
             links.push(Link { parts, operator, output, frontier, passed: Timestamp::MIN, counters });
         }
         let (work, out) = (Vec::new(), Vec::new());
@@ -80,6 +86,8 @@ impl Chain {
             on_barrier,
             calls: 0,
             rows_since: 0,
+            bytes_since: 0,
+            has_memory_limit: memory_limit.is_some(),
         })
     }
 
@@ -136,6 +144,9 @@ impl Chain {
             Event::Batch(batch) => {
                 frontier.wake(port);
                 let rows = batch.len();
+                if self.has_memory_limit {
+                    self.bytes_since += batch.columns().get_array_memory_size();
+                }
                 self.call(at, rows, |operator, _, output| operator.on_batch(port, batch, output))
             }
             Event::Watermark(_) | Event::Idle => {
@@ -182,11 +193,12 @@ impl Chain {
         self.calls += 1;
         // Asking for the size of a state takes a walk over its parts, so it is not asked for after every small batch.
         self.rows_since += rows_in;
-        if (self.calls < 16 || self.rows_since >= MEASURED_ROWS || self.calls.is_multiple_of(16))
+        let is_much = self.rows_since >= MEASURED_ROWS || self.bytes_since >= MEASURED_BYTES;
+        if (self.calls < 16 || is_much || self.calls.is_multiple_of(16))
             && let Some(state) = link.operator.state()
         {
             link.counters.state_bytes.store(state.bytes(), Relaxed);
-            self.rows_since = 0;
+            (self.rows_since, self.bytes_since) = (0, 0);
         }
         match progress {
             Progress::Done => {}

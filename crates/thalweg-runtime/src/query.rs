@@ -93,6 +93,7 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                 settings.batch_rows,
                 key_groups,
                 on_barrier,
+                settings.memory_limit,
             )?;
             let outlet = match sink.take() {
                 Some((label, sink)) => Outlet::Sink { sink, label, is_dirty: false },

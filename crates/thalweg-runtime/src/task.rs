@@ -13,7 +13,9 @@ use std::{
 };
 
 use parking_lot::{Condvar, Mutex};
-use thalweg_core::{Epoch, Error, Event, Frontier, Port, Progress, Result, Timestamp, connector::Sink};
+use thalweg_core::{
+    Epoch, Error, Event, Frontier, Port, Progress, Result, Timestamp, connector::Sink, operator::memory_exceeded,
+};
 
 use crate::{
     chain::Chain,
@@ -283,9 +285,7 @@ impl Task {
         if bytes <= limit {
             return Ok(());
         }
-        let message = format!("the query's state takes {bytes} bytes, more than 'memory.limit' = {limit}");
-        let hint = "use shorter windows, a smaller watermark delay or fewer keys, or SET a larger 'memory.limit'";
-        Err(Error::environment(message).with_hint(hint).in_node(largest))
+        Err(memory_exceeded(bytes, limit).in_node(largest))
     }
 }
 

@@ -9,7 +9,7 @@ use datafusion_expr::{
     Volatility, WindowUDF, expr::ScalarFunction, expr_rewriter::FunctionRewrite,
 };
 
-use crate::types;
+use crate::{bounded::bounded, types};
 
 mod difference;
 
@@ -37,7 +37,7 @@ impl Functions {
     /// All functions there are.
     pub fn new() -> Self {
         let mut scalar = BTreeMap::new();
-        for function in datafusion_functions::all_default_functions() {
+        for function in datafusion_functions::all_default_functions().into_iter().map(bounded) {
             for name in std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str)) {
                 scalar.insert(name.to_lowercase(), Arc::clone(&function));
             }

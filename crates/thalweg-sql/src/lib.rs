@@ -20,6 +20,7 @@
 //! * `lower`: logical plan → plan
 //! * `places`: where in the text something stands that went wrong while it ran
 
+mod bounded;
 mod catalog;
 mod clauses;
 mod create;

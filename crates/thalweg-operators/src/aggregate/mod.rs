@@ -19,7 +19,7 @@ use std::{
     sync::Arc,
 };
 
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array, cast::AsArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array, cast::AsArray};
 use arrow_schema::{DataType, SchemaRef};
 use arrow_select::take::take;
 use thalweg_core::{
@@ -69,9 +69,18 @@ pub struct Aggregate {
     open: BTreeSet<(Timestamp, Timestamp)>,
     reached: Timestamp,
     closed: Option<RecordBatch>,
+    /// Rows, groups and windows that came since the state was last measured.
+    grown: usize,
 }
 
 const VERSION: u16 = 1;
+
+/// After so many rows, groups and windows, or as many as there are panes, the state is measured within a call: a batch whose
+/// rows are far apart opens thousands of windows for each. So a limit on memory is exceeded by a few megabytes at most.
+const GROWTH: usize = 16_384;
+
+/// What an open window takes, about.
+const WINDOW_BYTES: usize = 32;
 
 /// How an [`Aggregate`] is made.
 pub struct Parts {
@@ -110,6 +119,7 @@ impl Aggregate {
             open: BTreeSet::new(),
             reached: Timestamp::MIN,
             closed: None,
+            grown: 0,
         })
     }
 
@@ -164,23 +174,35 @@ impl Aggregate {
         Ok(Values { keys, arguments, filters, functions: self.functions.clone() })
     }
 
+    /// Looks after the memory limit now and then; `more` is what is held beside the state.
+    fn check_memory(&mut self, out: &Output, more: &Pane) -> Result<()> {
+        if self.grown < GROWTH + self.panes.len() {
+            return Ok(());
+        }
+        self.grown = 0;
+        out.check_memory(self.bytes() + more.bytes())
+    }
+
     /// Computes the groups of one window, and drops the panes that no later window contains.
-    fn close(&mut self, window: Window) -> Result<()> {
-        let members: Vec<PaneId> = self.windowing.panes(window, &self.panes).collect();
-        let is_last = |id: &PaneId| self.windowing.last_end(*id) <= window.end;
+    fn close(&mut self, window: Window, out: &Output) -> Result<()> {
+        // With each pane, whether this is the last window that contains it.
+        let members = self.windowing.panes(window, &self.panes);
+        let members: Vec<_> = members.map(|id| (id, self.windowing.last_end(id) <= window.end)).collect();
         let columns = match &members[..] {
-            [only] if is_last(only) => {
+            [(only, true)] => {
                 let mut pane = self.panes.remove(only).ok_or_else(|| Error::bug("a member was just listed"))?;
                 pane.take_result(&self.functions, &self.encoder)?
             }
             _ => {
                 let mut merged = Pane::new(&self.functions)?;
-                for id in &members {
+                for (id, is_last) in &members {
                     let pane = self.panes.get_mut(id).ok_or_else(|| Error::bug("a member was just listed"))?;
+                    self.grown += pane.count();
                     merged.merge(&self.functions, pane)?;
-                    if is_last(id) {
+                    if *is_last {
                         self.panes.remove(id);
                     }
+                    self.check_memory(out, &merged)?;
                 }
                 merged.take_result(&self.functions, &self.encoder)?
             }
@@ -238,8 +260,13 @@ impl Operator for Aggregate {
         let values = self.values(&batch)?;
         let assigned = self.windowing.assign(&batch, self.reached)?;
         out.count_late(assigned.late);
+        let nothing = Pane::new(&[])?;
         for (id, rows) in assigned.panes {
+            let windows = self.open.len();
+            self.grown += rows.as_ref().map_or(batch.len(), UInt32Array::len);
             self.add(id, rows, &values)?;
+            self.grown += self.open.len() - windows;
+            self.check_memory(out, &nothing)?;
         }
         Ok(Progress::Done)
     }
@@ -267,7 +294,7 @@ impl Operator for Aggregate {
             match self.open.first() {
                 Some(&(end, start)) if self.windowing.is_closed(end, self.reached) => {
                     self.open.pop_first();
-                    self.close(Window { start, end })?;
+                    self.close(Window { start, end }, out)?;
                 }
                 _ => return Ok(Progress::Done),
             }
@@ -321,7 +348,7 @@ impl State for Aggregate {
 
     fn bytes(&self) -> usize {
         let closed = self.closed.as_ref().map_or(0, RecordBatch::get_array_memory_size);
-        self.panes.values().map(Pane::bytes).sum::<usize>() + closed
+        self.panes.values().map(Pane::bytes).sum::<usize>() + self.open.len() * WINDOW_BYTES + closed
     }
 
     fn held(&self) -> String {

@@ -26,8 +26,11 @@ const KEY_GROUPS: u16 = 16;
 
 /// `sum(v)`, `count(DISTINCT v)` and `avg(v)` by the text `k`, over windows of 10 µs every 4 µs of the time `ts`.
 fn operator() -> Aggregate {
+    operator_over(Grid::new(Interval(10), Interval(4), Interval(0)).unwrap())
+}
+
+fn operator_over(grid: Grid) -> Aggregate {
     let instant = DataType::Timestamp(TimeUnit::Microsecond, None);
-    let grid = Grid::new(Interval(10), Interval(4), Interval(0)).unwrap();
     let spec = WindowSpec { time: 0, grid, clock: Clock::Utc, allowed: Interval(0), from_first_row: false };
     let whole = [DataType::Int64];
     let call = |name: &str, is_distinct: bool, output: &DataType| {
@@ -181,4 +184,17 @@ fn a_snapshot_of_another_query_or_version_is_refused() {
     other[0] = 9;
     let error = operator().state().unwrap().load(group, &other).unwrap_err();
     assert_eq!(error.to_string(), "the snapshot has version 9, expected 1");
+}
+
+/// Each row opens ten thousand windows of its own, so that the batch as a whole would take hundreds of megabytes.
+#[test]
+fn one_batch_does_not_exceed_the_memory_limit_by_much() {
+    let limit = 1 << 20;
+    let mut operator = operator_over(Grid::new(Interval(10_000), Interval(1), Interval(0)).unwrap());
+    let rows: Vec<Row> = (0..2_000).map(|i| Row(i * 20_000, Some("a"), Some(i))).collect();
+    let mut out = Output::new(7).with_memory_limit(Some(limit));
+    let error = operator.on_batch(0, batch(&rows), &mut out).unwrap_err();
+    assert!(error.message().contains("more than 'memory.limit' = 1048576"), "{error}");
+    let bytes = operator.state().unwrap().bytes();
+    assert!((limit..limit + (2 << 20)).contains(&bytes), "{bytes} bytes");
 }
