@@ -105,6 +105,8 @@ pub struct Counters {
     nodes: Mutex<Vec<Arc<NodeCounters>>>,
     partitions: Mutex<Vec<Arc<PartitionProgress>>>,
     has_watermarks: AtomicBool,
+    /// The largest watermark that a snapshot has told.
+    told: AtomicI64,
 }
 
 impl Default for Counters {
@@ -122,6 +124,7 @@ impl Default for Counters {
             nodes: Mutex::new(Vec::new()),
             partitions: Mutex::new(Vec::new()),
             has_watermarks: AtomicBool::new(false),
+            told: AtomicI64::new(Timestamp::MIN.0),
         }
     }
 }
@@ -204,7 +207,9 @@ impl Counters {
         let partitions = self.partitions.lock();
         let waited_for = partitions.iter().filter(|p| !p.is_idle.load(Relaxed));
         if let Some(slowest) = waited_for.min_by_key(|p| p.watermark.load(Relaxed)) {
-            metrics.watermark = Some(Timestamp(slowest.watermark.load(Relaxed)));
+            // A partition that was idle may wake up with an earlier time, but what was final stays so.
+            let watermark = slowest.watermark.load(Relaxed);
+            metrics.watermark = Some(Timestamp(self.told.fetch_max(watermark, Relaxed).max(watermark)));
             metrics.held_by = Some(slowest.name.clone());
         } else if self.has_watermarks.load(Relaxed) {
             metrics.watermark = partitions.iter().map(|p| Timestamp(p.watermark.load(Relaxed))).max();

@@ -173,11 +173,13 @@ impl SourceReader {
         if let Some(idle) = self.shape.idle.filter(|_| partition.state == PartitionState::Active) {
             let due = partition.last_rows + idle;
             if due <= now {
-                let silence = format!("no rows for {idle:?}: not waited for until it has some");
+                let name = &partition.progress.name;
+                let silence =
+                    format!("partition {name} has had no rows for {idle:?}: it is not waited for until it has");
                 // The first time tells that results may now depend on the clock; a partition that pauses often says it once.
                 match std::mem::replace(&mut partition.is_silence_told, true) {
-                    false => tracing::warn!(partition = %partition.progress.name, "{silence}"),
-                    true => tracing::info!(partition = %partition.progress.name, "{silence}"),
+                    false => tracing::warn!("{silence}"),
+                    true => tracing::info!("{silence}"),
                 }
                 return self.emit_other(i, Read::Idle);
             }

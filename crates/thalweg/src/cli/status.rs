@@ -20,8 +20,11 @@ use super::{interrupt::Interrupt, output, screen::Screen, words};
 /// How often the line is redrawn.
 const TICK: Duration = Duration::from_millis(250);
 
-/// Rates are those of the last second, so that one can read them.
+/// Rates are those of the last second, so that one can read them; or of the last ten, where rows are few: half a row a second
+/// is not none in one second and one in the next.
 const TICKS_OF_RATE: usize = 4;
+const TICKS_OF_SLOW_RATE: usize = 40;
+const FEW_ROWS: u64 = 20;
 
 /// What to look after.
 pub struct Watched {
@@ -95,52 +98,94 @@ struct Rates {
     rows_out: f64,
 }
 
-/// The rates since the oldest of the last samples, of which the newest is now.
-fn rates(samples: &mut VecDeque<(Duration, u64, u64)>, metrics: &Metrics) -> Rates {
-    let start = samples.front().copied().unwrap_or_default();
-    samples.push_back((metrics.elapsed, metrics.rows_in, metrics.rows_out));
-    if samples.len() > TICKS_OF_RATE {
+/// When was counted, and what: rows in, and rows out.
+type Sample = (Duration, u64, u64);
+
+/// The rates of the last second or ten; the newest of the samples is now.
+fn rates(samples: &mut VecDeque<Sample>, metrics: &Metrics) -> Rates {
+    let now = (metrics.elapsed, metrics.rows_in, metrics.rows_out);
+    let back = |ticks: usize| samples.len().checked_sub(ticks).map_or(Sample::default(), |first| samples[first]);
+    let rate = |rows: fn(&Sample) -> u64| {
+        let lately = back(TICKS_OF_RATE);
+        let is_slow = rows(&now) - rows(&lately) < FEW_ROWS;
+        let start = if is_slow { back(TICKS_OF_SLOW_RATE) } else { lately };
+        let seconds = now.0.saturating_sub(start.0).as_secs_f64().max(1e-3);
+        (rows(&now) - rows(&start)) as f64 / seconds
+    };
+    let rates = Rates { rows_in: rate(|sample| sample.1), rows_out: rate(|sample| sample.2) };
+    samples.push_back(now);
+    if samples.len() > TICKS_OF_SLOW_RATE {
         samples.pop_front();
     }
-    let seconds = metrics.elapsed.saturating_sub(start.0).as_secs_f64().max(1e-3);
-    Rates {
-        rows_in: (metrics.rows_in - start.1) as f64 / seconds,
-        rows_out: (metrics.rows_out - start.2) as f64 / seconds,
-    }
+    rates
 }
 
-/// The line, as far as it fits: what matters most comes first, and the name of the slowest partition takes what is left.
+/// The line, as far as it fits: what matters most is kept, and the name of the slowest partition takes what is left.
 fn line(metrics: &Metrics, rates: Rates, is_stopping: bool, width: usize) -> String {
-    let mut parts =
-        vec![format!("in {}/s", words::short(rates.rows_in)), format!("out {}/s", words::short(rates.rows_out))];
-    if is_stopping {
-        parts.insert(0, "stopping, Ctrl-C ends at once".to_string());
-    }
-    let at_watermark = parts.len();
-    parts.extend(watermark(metrics));
-    for (rows, kind) in [(metrics.late_rows, "late"), (metrics.bad_rows, "bad")] {
-        parts.extend((rows > 0).then(|| format!("{} {kind}", words::count(rows))));
-    }
-    parts.push(words::bytes(metrics.state_bytes));
     // A line as wide as the screen would be broken into two, also where the terminal adds ^C to it.
     let most = width.saturating_sub("^C".len() + 1);
-    while parts.len() > 1 && shown(&parts).width() > most {
-        parts.pop();
+    let mut line = Line { parts: vec![], most };
+    if is_stopping {
+        line.add(0, "stopping, Ctrl-C ends at once".to_string());
     }
-    let room = most.saturating_sub(shown(&parts).width());
-    if let (Some(part), Some(name), Some(_)) = (parts.get_mut(at_watermark), &metrics.held_by, metrics.watermark) {
-        *part += &held_by(name, room);
+    line.add(1, format!("in {}/s", words::short(rates.rows_in)));
+    line.add(2, format!("out {}/s", words::short(rates.rows_out)));
+    for (place, rows, kind) in [(4, metrics.late_rows, "late"), (5, metrics.bad_rows, "bad")] {
+        if rows > 0 {
+            line.add(place, format!("{kind} {}", words::rows(rows)));
+        }
     }
-    cut(&shown(&parts), most)
+    let has_watermark = watermark(metrics).into_iter().any(|words| line.add(3, words));
+    line.add(6, format!("memory {}", words::bytes(metrics.state_bytes)));
+    if let (true, Some(name), Some(_)) = (has_watermark, &metrics.held_by, metrics.watermark) {
+        line.extend(3, |room| held_by(name, room));
+    }
+    cut(&line.shown(), most)
 }
 
-fn watermark(metrics: &Metrics) -> Option<String> {
-    Some(match (metrics.watermark?, metrics.watermark_lag) {
-        (Timestamp::MIN, _) => "no watermark yet".to_string(),
-        (Timestamp::MAX, _) => "end of input".to_string(),
-        (watermark, None) => format!("watermark {}", whole_seconds(watermark)),
-        (watermark, Some(lag)) => format!("watermark {}, {} behind", whole_seconds(watermark), words::interval(lag)),
-    })
+/// Parts of the line by their places; a part that does not fit beside those that are there is left out.
+struct Line {
+    parts: Vec<(usize, String)>,
+    most: usize,
+}
+
+impl Line {
+    /// Adds a part, if it fits or is the first; returns whether it is there.
+    fn add(&mut self, place: usize, part: String) -> bool {
+        let at = self.parts.partition_point(|(other, _)| *other < place);
+        self.parts.insert(at, (place, part));
+        let fits = self.parts.len() == 1 || self.shown().width() <= self.most;
+        if !fits {
+            self.parts.remove(at);
+        }
+        fits
+    }
+
+    /// Adds what can be said in the room that is left to a part.
+    fn extend(&mut self, place: usize, words: impl FnOnce(usize) -> String) {
+        let room = self.most.saturating_sub(self.shown().width());
+        if let Some((_, part)) = self.parts.iter_mut().find(|(other, _)| *other == place) {
+            *part += &words(room);
+        }
+    }
+
+    fn shown(&self) -> String {
+        self.parts.iter().map(|(_, part)| part.as_str()).collect::<Vec<_>>().join(" · ")
+    }
+}
+
+/// How far event time has come, from the longest words to the shortest.
+fn watermark(metrics: &Metrics) -> Vec<String> {
+    let Some(watermark) = metrics.watermark else { return vec![] };
+    match (watermark, metrics.watermark_lag) {
+        (Timestamp::MIN, _) => vec!["no watermark yet".to_string()],
+        (Timestamp::MAX, _) => vec!["end of input".to_string()],
+        (watermark, lag) => {
+            let at = format!("watermark {}", whole_seconds(watermark));
+            let behind = lag.map(|lag| format!("{at}, {} behind", words::interval(lag)));
+            behind.into_iter().chain([at]).collect()
+        }
+    }
 }
 
 /// What is below a second would only flicker.
@@ -150,13 +195,17 @@ fn whole_seconds(Timestamp(micros): Timestamp) -> Timestamp {
 
 /// Which partition it is that the watermark waits for; the end of a long name, since that is where names differ.
 fn held_by(name: &str, room: usize) -> String {
-    const HELD_BY: &str = ", held by partition ";
+    const LONG: &str = ", held by partition ";
+    const SHORT: &str = ", held by ";
     const SHORTEST: usize = 8;
-    let Some(room) = room.checked_sub(HELD_BY.len()).filter(|room| *room >= SHORTEST.min(name.width())) else {
+    if LONG.len() + name.width() <= room {
+        return format!("{LONG}{name}");
+    }
+    let Some(room) = room.checked_sub(SHORT.len()).filter(|room| *room >= SHORTEST.min(name.width())) else {
         return String::new();
     };
     if name.width() <= room {
-        return format!("{HELD_BY}{name}");
+        return format!("{SHORT}{name}");
     }
     let mut end = name;
     while end.width() >= room {
@@ -164,11 +213,7 @@ fn held_by(name: &str, room: usize) -> String {
         letters.next();
         end = letters.as_str();
     }
-    format!("{HELD_BY}…{end}")
-}
-
-fn shown(parts: &[String]) -> String {
-    parts.join(" · ")
+    format!("{SHORT}…{end}")
 }
 
 fn cut(text: &str, most: usize) -> String {
@@ -207,11 +252,14 @@ mod tests {
     fn the_line_says_how_fast_how_far_and_what_holds_it_back() {
         assert_eq!(
             line(&metrics(), RATES, false, 200),
-            "in 1.23 M/s · out 34/s · watermark 2013-01-01T10:15:00Z, 5 min behind, held by partition departures/2013-01-EWR.csv \
-             · 3 late · 1,200 bad · 12.3 MB"
+            "in 1.23 M/s · out 34/s · watermark 2013-01-01T10:15:00Z, 5 min behind, \
+             held by partition departures/2013-01-EWR.csv · late 3 rows · bad 1,200 rows · memory 12.3 MB"
         );
         let quiet = Metrics { watermark: None, late_rows: 0, bad_rows: 0, held_by: None, ..metrics() };
-        assert_eq!(line(&quiet, RATES, true, 200), "stopping, Ctrl-C ends at once · in 1.23 M/s · out 34/s · 12.3 MB");
+        assert_eq!(
+            line(&quiet, RATES, true, 200),
+            "stopping, Ctrl-C ends at once · in 1.23 M/s · out 34/s · memory 12.3 MB"
+        );
     }
 
     #[test]
@@ -219,10 +267,14 @@ mod tests {
         let at = |width| line(&metrics(), RATES, false, width);
         assert_eq!(
             at(132),
-            "in 1.23 M/s · out 34/s · watermark 2013-01-01T10:15:00Z, 5 min behind, held by partition …-EWR.csv \
-             · 3 late · 1,200 bad · 12.3 MB"
+            "in 1.23 M/s · out 34/s · watermark 2013-01-01T10:15:00Z, 5 min behind, held by …EWR.csv \
+             · late 3 rows · bad 1,200 rows · memory 12.3 MB"
         );
-        assert_eq!(at(82), "in 1.23 M/s · out 34/s · watermark 2013-01-01T10:15:00Z, 5 min behind · 3 late");
+        assert_eq!(at(100), "in 1.23 M/s · out 34/s · watermark 2013-01-01T10:15:00Z · late 3 rows · bad 1,200 rows");
+        let quiet = Metrics { late_rows: 0, bad_rows: 0, ..metrics() };
+        assert_eq!(line(&quiet, RATES, false, 60), "in 1.23 M/s · out 34/s · watermark 2013-01-01T10:15:00Z");
+        assert_eq!(line(&quiet, RATES, false, 45), "in 1.23 M/s · out 34/s · memory 12.3 MB");
+        assert_eq!(at(40), "in 1.23 M/s · out 34/s · late 3 rows");
         assert_eq!(at(30), "in 1.23 M/s · out 34/s");
         for width in 3..200 {
             assert!(at(width).width() <= width - 3, "{width}");
@@ -231,26 +283,34 @@ mod tests {
 
     #[test]
     fn before_the_first_and_after_the_last_watermark_there_is_none() {
-        let of = |watermark| watermark_words(&Metrics { watermark: Some(watermark), ..Metrics::default() });
-        assert_eq!(of(Timestamp::MIN), "no watermark yet");
-        assert_eq!(of(Timestamp::MAX), "end of input");
-        assert_eq!(of(Timestamp(0)), "watermark 1970-01-01T00:00:00Z");
-    }
-
-    fn watermark_words(metrics: &Metrics) -> String {
-        watermark(metrics).expect("there is one")
+        let of = |watermark| super::watermark(&Metrics { watermark: Some(watermark), ..Metrics::default() });
+        assert_eq!(of(Timestamp::MIN), ["no watermark yet"]);
+        assert_eq!(of(Timestamp::MAX), ["end of input"]);
+        assert_eq!(of(Timestamp(0)), ["watermark 1970-01-01T00:00:00Z"]);
     }
 
     #[test]
-    fn rates_are_those_of_the_last_ticks() {
+    fn rates_are_those_of_the_last_second() {
         let mut samples = VecDeque::new();
-        let mut rate = |second: u64, rows_in| {
-            let elapsed = Duration::from_secs(second);
+        let mut rate = |tick: u64, rows_in| {
+            let elapsed = TICK * tick as u32;
             rates(&mut samples, &Metrics { elapsed, rows_in, rows_out: rows_in / 10, ..Metrics::default() })
         };
-        assert_eq!(rate(1, 100), Rates { rows_in: 100.0, rows_out: 10.0 });
-        (2..5).for_each(|second| assert_eq!(rate(second, 100 * second).rows_in, 100.0));
-        (5..8).for_each(|second| assert!(rate(second, 400).rows_in < 100.0));
-        assert_eq!(rate(8, 400), Rates { rows_in: 0.0, rows_out: 0.0 });
+        (1..9).for_each(|tick| assert_eq!(rate(tick, 1000 * tick), Rates { rows_in: 4000.0, rows_out: 400.0 }));
+        (9..12).for_each(|tick| assert!((1.0..4000.0).contains(&rate(tick, 8000).rows_in)));
+        // A pause ends the rate of the last second at once, and shows for ten that there was something.
+        let last = (12..60).map(|tick| rate(tick, 8000)).last().unwrap();
+        assert_eq!(last, Rates { rows_in: 0.0, rows_out: 0.0 });
+    }
+
+    #[test]
+    fn a_slow_rate_does_not_flicker() {
+        let mut samples = VecDeque::new();
+        let mut rate = |tick: u32| {
+            let rows_in = 1 + u64::from(tick / 8);
+            rates(&mut samples, &Metrics { elapsed: TICK * tick, rows_in, ..Metrics::default() }).rows_in
+        };
+        let rates: Vec<_> = (1..200).map(&mut rate).skip(48).collect();
+        assert!(rates.iter().all(|rate| (0.4..=0.6).contains(rate)), "{rates:?}");
     }
 }
