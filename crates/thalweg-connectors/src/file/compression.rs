@@ -100,6 +100,9 @@ impl Input {
         if found == Compression::Gzip && !beginning.starts_with(GZIP) && !beginning.is_empty() {
             return Err(Error::environment(format!("{path} is not gzip data")).with_hint(AUTO));
         }
+        if found == Compression::None {
+            check_text(beginning, path)?;
+        }
         let bytes: Box<dyn Read + Send> = match found {
             Compression::Gzip => Box::new(MultiGzDecoder::new(file)),
             Compression::Zstd => Box::new(zstd::Decoder::with_buffer(file).map_err(cannot_read)?),
@@ -134,6 +137,21 @@ impl Input {
                 .with_hint("rows that were read before that may be wrong, too: get the file once more"),
         }
     }
+}
+
+/// Refuses text of a kind that would be read as nonsense, though not always as malformed.
+fn check_text(beginning: &[u8], path: &str) -> Result<()> {
+    if beginning.starts_with(b"\xff\xfe") || beginning.starts_with(b"\xfe\xff") {
+        return Err(Error::data(format!("{path} is text in UTF-16, expected UTF-8"))
+            .with_hint(format!("convert it: iconv -f UTF-16 -t UTF-8 {path}")));
+    }
+    let line = &beginning[..beginning.iter().position(|byte| *byte == b'\r').unwrap_or(0)];
+    let is_odd = !line.is_empty() && line.len() + 1 < beginning.len();
+    if is_odd && !beginning.contains(&b'\n') && !beginning.contains(&b'"') {
+        return Err(Error::data(format!("the lines of {path} end with CR, expected LF or CRLF"))
+            .with_hint(format!("convert them: tr '\\r' '\\n' < {path}")));
+    }
+    Ok(())
 }
 
 /// Whether bytes, perhaps cut off, look like text.

@@ -35,6 +35,8 @@ pub(crate) struct File;
 
 const OPTIONS: &[&str] = &["path", "compression", "overwrite"];
 
+const DECLARE: &str = "declare the columns: CREATE TABLE t (name TYPE, …) WITH (…)";
+
 /// How many bytes of a file are looked at to find its columns.
 const SAMPLE: usize = 1 << 20;
 
@@ -62,6 +64,12 @@ impl Connector for File {
     fn infer(&self, table: &TableDefinition) -> Result<SchemaRef> {
         let files = Files::new(table)?;
         for path in &files.paths {
+            let is_regular = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+            if !is_regular {
+                let message =
+                    format!("table {:?}: {path} is read once, so that no columns can be found in it", table.name);
+                return Err(Error::query(message).with_hint(DECLARE));
+            }
             let mut sample = vec![];
             let mut input = files.input(path)?.take(SAMPLE as u64 + 1);
             input.read_to_end(&mut sample).map_err(|error| input.get_ref().error(&error))?;
@@ -70,8 +78,15 @@ impl Connector for File {
                 return Ok(columns);
             }
         }
-        Err(Error::query(format!("table {:?}: there are no rows in {} to find columns in", table.name, files.pattern))
-            .with_hint("declare the columns: CREATE TABLE t (name TYPE, …) WITH (…)"))
+        let is_empty = files.paths.iter().all(|path| fs::metadata(path).is_ok_and(|metadata| metadata.len() == 0));
+        let (what, hint) = match files.format {
+            Format::Json if !is_empty => {
+                ("JSON object on a line", "json is one object per line: split arrays, and join lines")
+            }
+            _ => ("row", DECLARE),
+        };
+        let message = format!("table {:?}: there is no {what} in {} to find columns in", table.name, files.pattern);
+        Err(Error::query(message).with_hint(hint))
     }
 
     fn source(&self, table: &TableDefinition) -> Result<Box<dyn Source>> {

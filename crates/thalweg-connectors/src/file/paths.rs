@@ -1,6 +1,11 @@
 //! Which files a path means, and what their names say.
 
-use std::{fs, io::ErrorKind, path::Path};
+use std::{
+    collections::HashSet,
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 use thalweg_core::{Error, Result, error::Fault};
 
@@ -45,10 +50,21 @@ fn matching(pattern: &str) -> Result<Vec<String>> {
     for path in found {
         let path = path.map_err(|error| cannot_read(&error.path().to_string_lossy(), error.error()))?;
         if path.is_file() {
-            paths.push(name(&path)?);
+            paths.push(path);
         }
     }
-    Ok(paths)
+    // Through links among directories, `**` comes to the same file on many ways: the shortest one counts.
+    paths.sort_by_key(|path| path.components().count());
+    let mut seen = HashSet::new();
+    paths.retain(|path| seen.insert(without_links(path)));
+    paths.iter().map(|path| name(path)).collect()
+}
+
+/// The path through no linked directory; the file itself may be a link.
+fn without_links(path: &Path) -> PathBuf {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = fs::canonicalize(parent).unwrap_or_else(|_| parent.to_path_buf());
+    parent.join(path.file_name().unwrap_or_default())
 }
 
 /// Partitions are named by their paths, and names are text.

@@ -95,6 +95,32 @@ fn nothing_to_read_is_an_error_that_says_where() {
 }
 
 #[test]
+fn links_among_directories_lead_to_each_file_once() {
+    let directory = Directory::new();
+    directory.write("a.csv", "a\n1\n");
+    std::os::unix::fs::symlink(directory.path(""), directory.path("loop")).unwrap();
+    std::os::unix::fs::symlink("a.csv", directory.path("b.csv")).unwrap();
+    assert_eq!(read("a BIGINT", &format!("path={}", directory.path("**/*.csv"))), ["a.csv: 1", "b.csv: 1"]);
+}
+
+#[test]
+fn text_of_other_kinds_is_named() {
+    let directory = Directory::new();
+    for (bytes, what) in [
+        (&b"\xff\xfea\0\n\0"[..], "is text in UTF-16, expected UTF-8"),
+        (b"\xfe\xff\0a\0\n", "is text in UTF-16, expected UTF-8"),
+        (b"a,b\r1,x\r2,y\r", "end with CR, expected LF or CRLF"),
+    ] {
+        let path = directory.write("a.csv", bytes);
+        let source = File.source(&table("a BIGINT", &format!("path={path}"))).unwrap();
+        let error = source.open(0, Arc::new(|| {})).err().unwrap();
+        assert!(error.message().contains(&path) && error.message().ends_with(what), "{error}");
+    }
+    let path = directory.write("a.csv", "a\r");
+    assert_eq!(read("a BIGINT", &format!("path={path}")), [""; 0]);
+}
+
+#[test]
 fn compression_is_seen_in_the_first_bytes() {
     let directory = Directory::new();
     let members = [gzip("a\n1\n"), gzip("2\n")].concat();
@@ -184,7 +210,11 @@ fn columns_are_found_in_the_first_file_with_rows() {
     let rows = read_all(&mut *source.open(1, Arc::new(|| {})).unwrap(), 10);
     assert_eq!(rows, ["1 2013-01-01T00:00:00Z"]);
     let empty = table("x BIGINT", &format!("path={}", directory.path("a.csv")));
-    assert!(File.infer(&empty).unwrap_err().message().contains("there are no rows in"));
+    assert!(File.infer(&empty).unwrap_err().message().contains("there is no row in"));
+    let array = table("x BIGINT", &format!("path={}", directory.write("a.json", "[{\"a\":1}]")));
+    assert!(File.infer(&array).unwrap_err().message().contains("there is no JSON object on a line in"));
+    let pipe = File.infer(&table("x BIGINT", "path=/dev/null; format=csv")).unwrap_err();
+    assert_eq!(pipe.message(), "table \"t\": /dev/null is read once, so that no columns can be found in it");
 }
 
 const COLUMNS: &str =

@@ -16,7 +16,7 @@ use crate::{
         bad_rows::BadRows,
         window::{RECORD_LIMIT, Window},
     },
-    text::Wrong,
+    text::{Wrong, shown},
 };
 
 /// Decodes the objects of one input.
@@ -140,7 +140,7 @@ impl Row {
             Walked::Unusual => {
                 self.columns.roll_back();
                 self.begin();
-                walk(line, self).map_err(|error| self.wrong.take().unwrap_or_else(|| not_json(&error)))?;
+                walk(line, self).map_err(|error| self.wrong.take().unwrap_or_else(|| not_json(&error, line)))?;
             }
         }
         for (column, found) in self.columns.each().iter_mut().zip(&self.matches) {
@@ -218,10 +218,18 @@ fn in_column(column: &Column, wrong: Wrong, json: &[u8]) -> String {
 }
 
 /// `serde_json`'s message, which counts lines within the line.
-fn not_json(error: &serde_json::Error) -> String {
-    let message = error.to_string();
-    let message = message.rsplit_once(" at line ").map_or(&*message, |(message, _)| message);
-    format!("not a JSON object, at character {}: {}", error.column(), lower_first(message))
+fn not_json(error: &serde_json::Error, line: &[u8]) -> String {
+    let place = format!("not a JSON object, at character {}", error.column());
+    match line.first() {
+        Some(b'[') => "an array, expected one object per line".to_string(),
+        Some(b'{') if error.is_eof() => format!("{place}: the object is not closed on its line"),
+        Some(b'{') => {
+            let message = error.to_string();
+            let message = message.rsplit_once(" at line ").map_or(&*message, |(message, _)| message);
+            format!("{place}: {}", lower_first(message))
+        }
+        _ => format!("{} is not a JSON object", shown(line)),
+    }
 }
 
 #[cfg(test)]
@@ -230,13 +238,11 @@ mod tests {
 
     #[test]
     fn messages_show_where_a_line_is_broken() {
-        let error = walk(br#"{"a":1,}"#, &mut Nothing).unwrap_err();
-        assert_eq!(not_json(&error), "not a JSON object, at character 8: trailing comma");
-        let error = walk(b"[1]", &mut Nothing).unwrap_err();
-        assert_eq!(
-            not_json(&error),
-            "not a JSON object, at character 0: invalid type: sequence, expected one object per line"
-        );
+        let message = |line: &[u8]| not_json(&walk(line, &mut Nothing).unwrap_err(), line);
+        assert_eq!(message(br#"{"a":1,}"#), "not a JSON object, at character 8: trailing comma");
+        assert_eq!(message(b"[1]"), "an array, expected one object per line");
+        assert_eq!(message(b"{"), "not a JSON object, at character 1: the object is not closed on its line");
+        assert_eq!(message(b"12"), "\"12\" is not a JSON object");
     }
 
     struct Nothing;
