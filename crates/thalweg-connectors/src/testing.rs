@@ -102,6 +102,7 @@ pub(crate) fn read_all(reader: &mut dyn Reader, rows_at_once: usize) -> Vec<Stri
                 lines.extend(rows(&batch));
             }
             Ok(Read::End) => break,
+            Ok(Read::Wait(Some(_))) => {}
             Ok(other) => panic!("no {other:?} from memory"),
             Err(error) => {
                 lines.push(format!("error: {error}"));

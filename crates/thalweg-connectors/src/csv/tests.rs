@@ -1,3 +1,5 @@
+use thalweg_core::connector::Read;
+
 use crate::{
     csv::Csv,
     testing::{Memory, Random, read_all, read_text, reader, table},
@@ -146,6 +148,14 @@ fn a_record_that_is_too_long_is_malformed() {
         &text,
         &["error: input line 2: the record is longer than 16 MiB; is a quote not closed?"],
     );
+}
+
+#[test]
+fn a_file_of_bad_rows_lets_others_have_their_turn() {
+    let bytes = Memory::new(b"x\n".repeat(1000).as_slice(), || 2);
+    let mut reader = reader(&table("a BIGINT", "format=csv; bad.rows=skip; csv.header=false"), bytes);
+    let turns = (0..100).take_while(|_| matches!(reader.read(10), Ok(Read::Wait(Some(_))))).count();
+    assert_eq!((turns, reader.bad_rows()), (3, 1000));
 }
 
 #[test]

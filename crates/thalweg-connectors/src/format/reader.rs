@@ -1,5 +1,7 @@
 //! Reads rows from bytes: any transport's [`Bytes`] with any format's [`Decoder`].
 
+use std::time::Instant;
+
 use thalweg_core::{
     Error, Result,
     connector::{Read, Reader},
@@ -9,6 +11,9 @@ use super::{
     Decoded, Decoder,
     window::{Bytes, Fill, Window},
 };
+
+/// How many times bytes are asked for in one turn.
+const FILLS: usize = 256;
 
 /// Decodes as many bytes as it takes for the rows that are wanted.
 ///
@@ -26,9 +31,10 @@ impl FormatReader {
         Self { bytes, window: Window::new(), decoder, error: None }
     }
 
-    /// Decodes until there are `rows` rows, an end, or nothing to decode.
+    /// Decodes until there are `rows` rows, an end, or nothing to decode; or so many bytes without an end that others have their
+    /// turn, and the query can be stopped: malformed rows may be skipped for gigabytes.
     fn decode(&mut self, rows: usize) -> Result<Fill> {
-        loop {
+        for _ in 0..FILLS {
             if !self.window.is_fresh() {
                 match self.decoder.decode(&mut self.window, rows) {
                     Ok(Decoded::Full) => return Ok(Fill::Some(0)),
@@ -44,6 +50,7 @@ impl FormatReader {
                 return Ok(Fill::Wait);
             }
         }
+        Ok(Fill::Some(0))
     }
 }
 
@@ -64,6 +71,7 @@ impl Reader for FormatReader {
                 Ok(Read::Rows(rows))
             }
             Ok(Fill::Wait) => Ok(Read::Wait(None)),
+            Ok(Fill::Some(_)) => Ok(Read::Wait(Some(Instant::now()))),
             _ => Ok(Read::End),
         }
     }
