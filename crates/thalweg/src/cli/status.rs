@@ -266,7 +266,7 @@ mod tests {
     fn what_matters_most_is_kept_on_a_narrow_screen() {
         let at = |width| line(&metrics(), RATES, false, width);
         assert_eq!(
-            at(132),
+            at(138),
             "in 1.23 M/s · out 34/s · watermark 2013-01-01T10:15:00Z, 5 min behind, held by …EWR.csv \
              · late 3 rows · bad 1,200 rows · memory 12.3 MB"
         );
