@@ -13,7 +13,7 @@ use testkit::{
 use thalweg::Engine;
 use thalweg_core::Timestamp;
 
-const CASES: u64 = 120;
+const CASES: u64 = 60;
 
 /// Zones, and a moment near which rows lie: where the clocks of the zone are set forward or back.
 const ZONES: [(Tz, &str); 6] = [
