@@ -52,23 +52,27 @@ impl WindowSpec {
 pub struct Window {
     spec: WindowSpec,
     output: SchemaRef,
-    /// How far time had come when the rows in hand arrived, and how far it will have come when they are done.
+    /// How far time has come.
     reached: Timestamp,
-    coming: Timestamp,
     anchor: Option<Timestamp>,
     /// Rows that wait for the anchor, or for room in the output.
-    waiting: VecDeque<Batch>,
+    waiting: VecDeque<Waiting>,
     /// How many rows of the first waiting batch are done.
     done: usize,
 }
 
-const VERSION: u16 = 1;
+/// Rows, and how far time had come when they arrived.
+struct Waiting {
+    reached: Timestamp,
+    rows: Batch,
+}
+
+const VERSION: u16 = 2;
 
 impl Window {
     /// Puts rows into these windows; `output` is the input's columns and three more.
     pub fn new(spec: WindowSpec, output: SchemaRef) -> Self {
-        let start = Timestamp::MIN;
-        Self { spec, output, reached: start, coming: start, anchor: None, waiting: VecDeque::new(), done: 0 }
+        Self { spec, output, reached: Timestamp::MIN, anchor: None, waiting: VecDeque::new(), done: 0 }
     }
 
     fn is_anchored(&self) -> bool {
@@ -76,14 +80,15 @@ impl Window {
     }
 
     /// Assigns rows of a batch from the `done`-th on, until about `room` rows are made; returns the rows and how far it got.
-    fn assign(&self, batch: &Batch, room: usize, out: &mut Output) -> Result<(RecordBatch, usize)> {
+    fn assign(&self, waiting: &Waiting, room: usize, out: &mut Output) -> Result<(RecordBatch, usize)> {
+        let Waiting { reached, rows: batch } = waiting;
         let times = batch.times(self.spec.time)?.values();
         let (mut from, mut starts, mut done) = (Vec::new(), Vec::new(), self.done);
         for row in batch.rows().skip(self.done) {
             if from.len() >= room {
                 break;
             }
-            let reached = batch.behind().map_or(self.reached, |behind| behind[row].max(self.reached));
+            let reached = batch.behind().map_or(*reached, |behind| behind[row].max(*reached));
             let mut is_late = false;
             for window in self.spec.grid.windows(self.spec.clock.local(Timestamp(times[row]))) {
                 if self.spec.is_closed(window.end, reached) {
@@ -110,7 +115,7 @@ impl Window {
     /// Fixes the anchor when every row that is on time and earlier than `reached` must have arrived, and one has.
     fn find_anchor(&mut self, reached: Timestamp) -> Result<()> {
         let (mut on_time, mut any) = (Timestamp::MAX, Timestamp::MAX);
-        for batch in &self.waiting {
+        for Waiting { rows: batch, .. } in &self.waiting {
             let times = batch.times(self.spec.time)?.values();
             for row in batch.rows() {
                 let t = Timestamp(times[row]);
@@ -146,7 +151,7 @@ pub fn bounds(spec: &WindowSpec, starts: Vec<i64>, time: &DataType) -> [ArrayRef
 
 impl Operator for Window {
     fn on_batch(&mut self, _: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
-        self.waiting.push_back(batch);
+        self.waiting.push_back(Waiting { reached: self.reached, rows: batch });
         self.resume(out)
     }
 
@@ -154,26 +159,26 @@ impl Operator for Window {
         if !self.is_anchored() {
             self.find_anchor(frontier.combined())?;
         }
-        // The rows that waited come before the new time: they met an earlier one.
-        self.coming = frontier.combined();
+        self.reached = frontier.combined();
         self.resume(out)
     }
 
     fn resume(&mut self, out: &mut Output) -> Result<Progress> {
         while self.is_anchored()
-            && let Some(batch) = self.waiting.pop_front()
+            && let Some(waiting) = self.waiting.pop_front()
         {
-            let (rows, done) = self.assign(&batch, out.room(), out)?;
+            let (rows, done) = self.assign(&waiting, out.room(), out)?;
             out.emit(Batch::new(rows))?;
-            if done < batch.len() {
+            if done < waiting.rows.len() {
                 self.done = done;
-                self.waiting.push_front(batch);
+                self.waiting.push_front(waiting);
                 return Ok(Progress::More);
             }
             self.done = 0;
         }
-        self.reached = self.coming;
-        out.hold(self.reached.minus(self.spec.allowed));
+        // Rows that wait are still to come for who is behind.
+        let passed = self.waiting.front().map_or(self.reached, |first| first.reached);
+        out.hold(passed.minus(self.spec.allowed));
         Ok(Progress::Done)
     }
 
@@ -190,7 +195,9 @@ impl State for Window {
         let mut snapshot = Writer::new(VERSION);
         snapshot.number(self.reached.0);
         snapshot.number(self.anchor.unwrap_or(Timestamp::MAX).0);
-        rows::save(self.waiting.make_contiguous(), &mut snapshot)?;
+        let batches: Vec<_> = self.waiting.iter().map(|waiting| waiting.rows.clone()).collect();
+        rows::save(&batches, &mut snapshot)?;
+        self.waiting.iter().for_each(|waiting| snapshot.number(waiting.reached.0));
         Ok(snapshot.finish())
     }
 
@@ -198,12 +205,13 @@ impl State for Window {
         if group == KeyGroup::FIRST {
             let mut snapshot = Reader::new(bytes, VERSION)?;
             self.reached = Timestamp(snapshot.number()?);
-            self.coming = self.reached;
             match Timestamp(snapshot.number()?) {
                 Timestamp::MAX => self.anchor = None,
                 first => self.anchor_at(first),
             }
-            self.waiting = rows::load(&mut snapshot)?.into();
+            let batches = rows::load(&mut snapshot)?.into_iter();
+            let waiting = batches.map(|rows| Ok(Waiting { reached: Timestamp(snapshot.number()?), rows }));
+            self.waiting = waiting.collect::<Result<_>>()?;
         }
         Ok(())
     }
@@ -217,6 +225,6 @@ impl State for Window {
     }
 
     fn bytes(&self) -> usize {
-        self.waiting.iter().map(Batch::bytes).sum()
+        self.waiting.iter().map(|waiting| waiting.rows.bytes()).sum()
     }
 }

@@ -109,10 +109,25 @@ fn is_comparison(operator: Operator) -> bool {
 
 fn call(operation: Operation, output: DataType, operands: Vec<Expr>) -> Expr {
     // What is volatile is not computed when a query is planned.
-    let is_kept = output.is_decimal() && !matches!(operation, Operation::Canonical | Operation::Same);
+    let is_kept = output.is_decimal() && !matches!(operation, Operation::Canonical | Operation::Same | Operation::Lazy);
     let volatility = if is_kept { Volatility::Volatile } else { Volatility::Immutable };
     let function = ScalarUDF::from(Exact { operation, output, signature: Signature::variadic_any(volatility) });
     Expr::ScalarFunction(ScalarFunction::new_udf(function.into(), operands))
+}
+
+/// The aggregate with a function around each argument that sees only the rows of its FILTER: what stands in it is not
+/// computed for all.
+pub(crate) fn spared(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    expression.transform_up(|mut part| {
+        let Expr::AggregateFunction(function) = &mut part else { return Ok(Transformed::no(part)) };
+        if function.params.filter.is_none() {
+            return Ok(Transformed::no(part));
+        }
+        for argument in &mut function.params.args {
+            *argument = call(Operation::Lazy, argument.get_type(schema)?, vec![argument.clone()]);
+        }
+        Ok(Transformed::yes(part))
+    })
 }
 
 /// The expression with operators again where [`guarded`] put functions.
@@ -127,7 +142,9 @@ pub(crate) fn unguarded(expression: Expr) -> Result<Transformed<Expr>> {
             Operation::Divide => Operator::Divide,
             Operation::Remainder => Operator::Modulo,
             Operation::Negate => return Ok(Transformed::yes(Expr::Negative(Box::new(call.args[0].clone())))),
-            Operation::Canonical | Operation::Same => return Ok(Transformed::yes(call.args[0].clone())),
+            Operation::Canonical | Operation::Same | Operation::Lazy => {
+                return Ok(Transformed::yes(call.args[0].clone()));
+            }
         };
         Ok(Transformed::yes(binary_expr(call.args[0].clone(), operator, call.args[1].clone())))
     })
@@ -152,6 +169,7 @@ enum Operation {
     Negate,
     Canonical,
     Same,
+    Lazy,
 }
 
 /// An operator of whole numbers that fails where its result does not fit, or one of decimals, which waits for its row.
@@ -171,6 +189,10 @@ impl ScalarUDFImpl for Exact {
         &self.signature
     }
 
+    fn short_circuits(&self) -> bool {
+        self.operation == Operation::Lazy
+    }
+
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(self.output.clone())
     }
@@ -183,7 +205,7 @@ impl ScalarUDFImpl for Exact {
             (Operation::Multiply, [left, right]) => mul(left, right),
             (Operation::Negate, [operand]) => neg(operand),
             (Operation::Canonical, [operand]) => Ok(canonical(operand)),
-            (Operation::Same, [operand]) => Ok(Arc::clone(operand)),
+            (Operation::Same | Operation::Lazy, [operand]) => Ok(Arc::clone(operand)),
             _ => return plan_err!("this is computed when the query runs"),
         };
         Ok(ColumnarValue::Array(computed?))

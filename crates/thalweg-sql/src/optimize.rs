@@ -5,7 +5,11 @@
 
 use std::sync::Arc;
 
-use datafusion_common::{Result, config::ConfigOptions, tree_node::Transformed};
+use datafusion_common::{
+    Result,
+    config::ConfigOptions,
+    tree_node::{Transformed, TreeNode},
+};
 use datafusion_expr::{Expr, LogicalPlan, expr_rewriter::NamePreserver, utils::merge_schema};
 use datafusion_optimizer::{
     Analyzer, ApplyOrder, Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule,
@@ -33,7 +37,7 @@ pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<Log
         Arc::new(ReplaceDistinctWithAggregate::new()),
         Arc::new(EliminateDuplicatedExpr::new()),
         Arc::new(PushDownFilter::new()),
-        Arc::new(CommonSubexprEliminate::new()),
+        Arc::new(CommonParts::default()),
         Arc::new(OptimizeProjections::new()),
     ];
     run(plan, options, rules)
@@ -81,6 +85,42 @@ impl OptimizerRule for Simplify {
         }
         let open = under_its_names(simple.data, guard::unguarded)?;
         Ok(Transformed::new_transformed(open.data, simple.transformed))
+    }
+}
+
+/// DataFusion's elimination of common parts, which leaves those alone that only some rows are asked for.
+#[derive(Debug, Default)]
+struct CommonParts {
+    inner: CommonSubexprEliminate,
+}
+
+impl OptimizerRule for CommonParts {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.inner.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let spared = plan.transform_down(|node| match &node {
+            LogicalPlan::Aggregate(aggregate) => {
+                let schema = Arc::clone(aggregate.input.schema());
+                under_its_names(node, |expression| guard::spared(expression, &schema))
+            }
+            _ => Ok(Transformed::no(node)),
+        })?;
+        let rewritten = self.inner.rewrite(spared.data, config)?;
+        if !spared.transformed {
+            return Ok(rewritten);
+        }
+        let open = rewritten.data.transform_down(|node| under_its_names(node, guard::unguarded))?;
+        Ok(Transformed::new_transformed(open.data, rewritten.transformed))
     }
 }
 
