@@ -1,4 +1,5 @@
-//! Safe functions over slices: hashing, exact sums. The portable version of each is its specification.
+//! Safe functions over slices: selection, hashing, exact sums. The portable version of each is its specification.
 
 pub mod exact_sum;
 pub mod hash;
+pub mod select;

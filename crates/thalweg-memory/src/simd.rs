@@ -1,0 +1,126 @@
+//! One body, compiled for several instruction sets; which one runs is chosen when the program starts.
+//!
+//! A kernel is a plain function over slices, written so that the compiler turns its loop into vector instructions. The macro
+//! [`at_level`] compiles it a second and third time with AVX2 and AVX-512 switched on. So the portable version is not only
+//! the specification of the others: it is the same text.
+
+use std::sync::OnceLock;
+
+/// An instruction set that this machine has: the proof that code compiled for it may be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Level(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Portable,
+    Avx2,
+    Avx512,
+}
+
+impl Level {
+    /// What every machine has.
+    pub const PORTABLE: Self = Self(Kind::Portable);
+
+    /// The best that this machine has; or less, if the environment's `THALWEG_SIMD` is `portable` or `avx2`.
+    pub fn best() -> Self {
+        static BEST: OnceLock<Level> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            let most = match std::env::var("THALWEG_SIMD").as_deref() {
+                Ok("portable") => Kind::Portable,
+                Ok("avx2") => Kind::Avx2,
+                _ => Kind::Avx512,
+            };
+            Self::all().into_iter().rfind(|level| level.0 <= most).unwrap_or(Self::PORTABLE)
+        })
+    }
+
+    /// All that this machine has, the least first.
+    pub fn all() -> Vec<Self> {
+        let kinds = [Kind::Portable, Kind::Avx2, Kind::Avx512];
+        kinds.into_iter().filter(|kind| is_there(*kind)).map(Self).collect()
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Kind::Portable => "portable",
+            Kind::Avx2 => "AVX2",
+            Kind::Avx512 => "AVX-512",
+        }
+    }
+
+    pub(crate) fn kind(self) -> Kind {
+        self.0
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn is_there(kind: Kind) -> bool {
+    let has_avx2 = || {
+        is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt")
+    };
+    let has_avx512 = || {
+        is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512cd")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+    };
+    match kind {
+        Kind::Portable => true,
+        Kind::Avx2 => has_avx2(),
+        Kind::Avx512 => has_avx2() && has_avx512(),
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn is_there(kind: Kind) -> bool {
+    kind == Kind::Portable
+}
+
+/// Defines a function that runs `body`, an `#[inline(always)]` function with the same arguments, as compiled for a [`Level`].
+macro_rules! at_level {
+    ($(#[$doc:meta])* $visible:vis fn $name:ident $([$($generic:ident : $bound:path),*])?
+        ($($argument:ident : $kind:ty),* $(,)?) $(-> $result:ty)? = $body:path) => {
+        $(#[$doc])*
+        $visible fn $name $(<$($generic: $bound),*>)? (level: $crate::simd::Level, $($argument: $kind),*) $(-> $result)? {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+            fn avx2 $(<$($generic: $bound),*>)? ($($argument: $kind),*) $(-> $result)? {
+                $body($($argument),*)
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
+            fn avx512 $(<$($generic: $bound),*>)? ($($argument: $kind),*) $(-> $result)? {
+                $body($($argument),*)
+            }
+            #[allow(unsafe_code)]
+            match level.kind() {
+                // SAFETY: a level is only made where the machine has its instructions.
+                #[cfg(target_arch = "x86_64")]
+                $crate::simd::Kind::Avx512 => unsafe { avx512($($argument),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                $crate::simd::Kind::Avx2 => unsafe { avx2($($argument),*) },
+                _ => $body($($argument),*),
+            }
+        }
+    };
+}
+
+pub(crate) use at_level;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_is_one_of_all_and_the_portable_one_is_always_there() {
+        assert_eq!(Level::all()[0], Level::PORTABLE);
+        assert!(Level::all().contains(&Level::best()));
+    }
+}
