@@ -12,7 +12,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 10] = [
     ("thalweg-plan", &["thalweg-core"], &["arrow-schema", "datafusion-common", "datafusion-expr", "serde_json"]),
     (
         "thalweg-expressions",
-        &["thalweg-core", "thalweg-plan"],
+        &["thalweg-core", "thalweg-memory", "thalweg-plan"],
         &["arrow-*", "datafusion-common", "datafusion-expr", "datafusion-physical-expr", "datafusion-functions*"],
     ),
     ("thalweg-operators", &["thalweg-core", "thalweg-memory", "thalweg-plan"], &["arrow-*", "chrono", "hashbrown"]),

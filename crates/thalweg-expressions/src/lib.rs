@@ -16,6 +16,7 @@ mod constant;
 mod decimals;
 mod error;
 mod floats;
+mod fused;
 mod lazy;
 
 pub use aggregate::{Call, aggregate};

@@ -74,6 +74,8 @@ pub enum Comparison {
 pub enum Value {
     /// A column.
     Column(usize),
+    /// A column of a narrower type, as numbers of this one.
+    Widened(NumberType, usize),
     /// The same for all rows.
     Constant(Constant),
     /// Computed, by numbers of this type.
@@ -315,7 +317,7 @@ impl<'a> Evaluation<'a> {
         values: &mut [T; BLOCK],
     ) -> Result<Bits> {
         match value {
-            Value::Column(column) => {
+            Value::Column(column) | Value::Widened(_, column) => {
                 let column = self.column(*column)?;
                 T::copy(column, &mut values[..block.rows], block.from).ok_or(Undecided)?;
                 Ok(column.known(block.from, block.rows))
@@ -349,7 +351,7 @@ impl<'a> Evaluation<'a> {
 impl Value {
     fn number_type(&self) -> Option<NumberType> {
         match self {
-            Self::Arithmetic(number_type, ..) => Some(*number_type),
+            Self::Arithmetic(number_type, ..) | Self::Widened(number_type, _) => Some(*number_type),
             Self::Column(_) | Self::Constant(_) => None,
         }
     }

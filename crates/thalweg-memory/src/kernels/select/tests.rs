@@ -79,7 +79,7 @@ fn value(random: &mut StdRng, kind: NumberType, depth: usize) -> Value {
         NumberType::Float64 => &[4, 5, 6, 2],
     };
     match random.random_range(0..if depth == 0 { 2 } else { 5 }) {
-        0 => Value::Column(columns[random.random_range(0..columns.len())]),
+        0 => Value::Widened(kind, columns[random.random_range(0..columns.len())]),
         1 if matches!(kind, NumberType::Int32 | NumberType::Int64) => Value::Constant(constant(random, 2)),
         1 => Value::Constant(Constant::Float(f64::from(random.random_range(-4..4)) / 2.0)),
         _ => {
@@ -167,7 +167,7 @@ fn plain_value(rows: &RecordBatch, value: &Value, row: usize, is_float: bool) ->
         other => other,
     };
     Ok(match value {
-        Value::Column(column) => plain_column(rows, *column, row).map(cast),
+        Value::Column(column) | Value::Widened(_, column) => plain_column(rows, *column, row).map(cast),
         Value::Constant(Constant::Whole(v)) => Some(Plain::Whole((*v).into())),
         Value::Constant(Constant::Unsigned(v)) => Some(Plain::Whole((*v).into())),
         Value::Constant(Constant::Wide(v)) => Some(Plain::Whole(*v)),
@@ -219,7 +219,7 @@ where
 
 fn is_float(value: &Value) -> bool {
     match value {
-        Value::Column(column) => [4, 5, 6].contains(column),
+        Value::Column(column) | Value::Widened(_, column) => [4, 5, 6].contains(column),
         Value::Constant(constant) => matches!(constant, Constant::Float(_)),
         Value::Arithmetic(kind, ..) => matches!(kind, NumberType::Float32 | NumberType::Float64),
     }
