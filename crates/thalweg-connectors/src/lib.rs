@@ -12,6 +12,7 @@
 //! | `generator` | rows made up from a seed | | |
 //! | `print` | | lines for people | |
 //! | `blackhole` | | takes everything | |
+//! | `memory` | batches of the program that embeds the engine | | |
 
 mod blackhole;
 mod columns;
@@ -20,6 +21,7 @@ mod file;
 mod format;
 mod generator;
 mod json;
+mod memory;
 mod print;
 mod row_writer;
 mod stdin;
@@ -32,6 +34,7 @@ use std::sync::Arc;
 
 use thalweg_core::connector::Connector;
 
+pub use memory::Memory;
 pub use row_writer::{RowWriter, csv, json_lines};
 pub use stdin::reserve_stdin;
 pub use stdout::unbuffered_stdout;

@@ -1,0 +1,75 @@
+//! Measures the engine: `cargo run --release -p benchmarks -- WORKLOAD`.
+//!
+//! Every figure comes with the read bandwidth of the machine, measured in the same run, and with its share of it. Rows are
+//! counted at the sink; a measurement whose result is wrong is an error and prints nothing.
+//!
+//! * [`machine`]: bandwidth, time and CPU time
+//! * [`measure`]: runs a thing several times, and writes down what it took
+//! * [`stream`]: made-up streams
+//! * [`selection`] and the modules beside it: one workload each
+
+mod machine;
+mod measure;
+mod selection;
+mod stream;
+mod window;
+
+use std::{fs::File, io::Write, path::PathBuf, process::ExitCode};
+
+use clap::{Parser, ValueEnum};
+use measure::Report;
+
+/// Measures the engine.
+#[derive(Parser)]
+#[command(name = "benchmarks")]
+struct Arguments {
+    /// What to measure; all, if none is given.
+    workloads: Vec<Workload>,
+    /// Smaller inputs and fewer repetitions: to see that it works, not to quote.
+    #[arg(long)]
+    quick: bool,
+    /// Writes the measurements into this file, a JSON object a line.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Runs only the variants whose name contains this.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Workload {
+    /// Rows that pass a predicate, 64-bit keys in memory (P18).
+    Selection,
+    /// Averages in windows over event time, 24-byte rows in memory.
+    Window,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let mut report = Report::new(arguments.quick, &arguments.only);
+    let all = Workload::value_variants();
+    let chosen = if arguments.workloads.is_empty() { all } else { &arguments.workloads };
+    for workload in chosen {
+        match workload {
+            Workload::Selection => selection::run(&mut report)?,
+            Workload::Window => window::run(&mut report)?,
+        }
+    }
+    if let Some(path) = &arguments.json {
+        let mut file = File::create(path)?;
+        for measurement in report.measurements() {
+            writeln!(file, "{}", serde_json::to_string(measurement)?)?;
+        }
+    }
+    Ok(())
+}
