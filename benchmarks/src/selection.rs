@@ -2,8 +2,7 @@
 
 use arrow_array::{cast::AsArray, types::Int64Type};
 use serde_json::json;
-use thalweg::Engine;
-use thalweg_connectors::Memory;
+use thalweg::{Engine, Memory};
 
 use crate::{
     machine::cores,
@@ -11,8 +10,10 @@ use crate::{
     stream,
 };
 
-/// What is kept, as SQL and as Rust.
-const PREDICATES: [(&str, &str, fn(i64) -> bool); 4] = [
+/// A name, and what is kept, as SQL and as Rust.
+type Predicate = (&'static str, &'static str, fn(i64) -> bool);
+
+const PREDICATES: [Predicate; 4] = [
     ("none", "key = -1", |key| key == -1),
     ("10 %", "key % 10 = 0", |key| key % 10 == 0),
     ("50 %", "key % 2 = 0", |key| key % 2 == 0),

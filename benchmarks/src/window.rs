@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use arrow_array::{Array, RecordBatch, cast::AsArray, types::*};
 use serde_json::json;
-use thalweg::Engine;
-use thalweg_connectors::Memory;
+use thalweg::{Engine, Memory};
 
 use crate::{
     machine::cores,

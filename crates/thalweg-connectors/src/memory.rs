@@ -75,6 +75,11 @@ impl Connector for Memory {
         Ok(Arc::clone(&self.stream(table)?.schema))
     }
 
+    fn check(&self, table: &TableDefinition) -> Result<()> {
+        table.options.check(&["connector", "stream", "bad.rows"])?;
+        table.options.required("stream").map(drop)
+    }
+
     fn source(&self, table: &TableDefinition) -> Result<Box<dyn Source>> {
         let stream = self.stream(table)?;
         let kinds = |schema: &SchemaRef| schema.fields().iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();

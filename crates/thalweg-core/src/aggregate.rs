@@ -58,6 +58,18 @@ pub trait Accumulator: Send {
         count: usize,
     ) -> Result<()>;
 
+    /// Adds rows that all go into one group, as [`Accumulator::update`] does with rows of many.
+    fn update_one(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        group: u32,
+        rows: usize,
+        count: usize,
+    ) -> Result<()> {
+        self.update(arguments, filter, &vec![group; rows], count)
+    }
+
     /// Adds states: row `i` of the state columns goes into group `groups[i]`.
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()>;
 

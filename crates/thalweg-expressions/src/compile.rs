@@ -26,7 +26,7 @@ use crate::{
     blame,
     checked::{checked, is_total},
     error::{from_arrow, from_datafusion},
-    fused::Fused,
+    fused::fused,
 };
 
 /// Compiles an expression over the columns of `input`, whose types must fit already (the plan's compiler sees to casts).
@@ -38,7 +38,7 @@ pub fn compile(expression: &Expr, input: &DFSchema) -> Result<Arc<dyn Expression
         let index = input.index_of_column(&column).map_err(|e| from_datafusion(&e))?;
         return Ok(Arc::new(Column(index)));
     }
-    Fused::new(expression, input, Arc::new(Computed::new(expression, input)?))
+    Ok(fused(expression, input, Arc::new(Computed::new(expression, input)?)))
 }
 
 /// Passes a column on.

@@ -18,18 +18,16 @@ use thalweg_memory::{
 /// A predicate on kernels. What they cannot decide, a value that overflows, is computed again in the other way, which has
 /// the words for the error.
 #[derive(Debug)]
-pub struct Fused {
+struct Fused {
     predicate: Predicate,
     otherwise: Arc<dyn Expression>,
 }
 
-impl Fused {
-    /// The predicate, if kernels can compute all of it.
-    pub fn new(expression: &Expr, input: &DFSchema, otherwise: Arc<dyn Expression>) -> Result<Arc<dyn Expression>> {
-        Ok(match predicate(expression, input) {
-            Some(predicate) => Arc::new(Self { predicate, otherwise }),
-            None => otherwise,
-        })
+/// The predicate on kernels, if they can compute all of it; `otherwise` as it is, if not.
+pub fn fused(expression: &Expr, input: &DFSchema, otherwise: Arc<dyn Expression>) -> Arc<dyn Expression> {
+    match predicate(expression, input) {
+        Some(predicate) => Arc::new(Fused { predicate, otherwise }),
+        None => otherwise,
     }
 }
 

@@ -16,6 +16,10 @@ use thalweg_core::{
     connector::{Read, Reader},
     expression::Expression,
 };
+use thalweg_memory::{
+    kernels::bounds::{ascends, bounds},
+    simd::Level,
+};
 use thalweg_plan::node::WatermarkStrategy;
 
 use crate::metrics::{Counters, PartitionProgress};
@@ -291,6 +295,12 @@ impl Partition {
         counters: &Counters,
     ) -> Result<Batch> {
         let times = batch.times(strategy.column)?;
+        if times.null_count() == 0
+            && bounds(Level::best(), times.values())
+                .is_none_or(|(first, last)| Timestamp(first).is_in_range() && Timestamp(last).is_in_range())
+        {
+            return Ok(batch);
+        }
         let is_usable = |row: usize| times.is_valid(row) && Timestamp(times.value(row)).is_in_range();
         let Some(bad) = (0..times.len()).find(|row| !is_usable(*row)) else { return Ok(batch) };
         if shape.skips_bad_rows {
@@ -310,6 +320,12 @@ impl Partition {
     fn follow(&mut self, batch: Batch, strategy: WatermarkStrategy) -> Result<Batch> {
         let Interval(delay) = strategy.delay;
         let times = batch.times(strategy.column)?.values();
+        if let Some(highest) = self.undisturbed(&batch, times, delay) {
+            self.highest = highest;
+            self.progress.latest.fetch_max(highest.0, Relaxed);
+            self.move_to(highest.minus(strategy.delay));
+            return Ok(batch);
+        }
         // Only a row that is earlier than one before it by more than the delay is behind.
         let (mut highest, mut watermark, mut is_behind) = (self.highest, self.watermark, false);
         let mut met = Vec::new();
@@ -327,6 +343,18 @@ impl Partition {
         self.progress.latest.fetch_max(highest.0, Relaxed);
         self.move_to(watermark);
         Ok(if is_behind { batch.with_behind(met.into()) } else { batch })
+    }
+
+    /// The highest time so far, if it is plain that no row is behind: the rows ascend, or differ by less than the delay.
+    fn undisturbed(&self, batch: &Batch, times: &[i64], delay: i64) -> Option<Timestamp> {
+        if batch.selection().is_some() {
+            return None;
+        }
+        let (first, last) = bounds(Level::best(), times)?;
+        let highest = self.highest.max(Timestamp(last));
+        let is_close = self.watermark.max(highest.minus(Interval(delay))) <= Timestamp(first);
+        let is_calm = is_close || self.watermark <= Timestamp(first) && delay >= 0 && ascends(Level::best(), times);
+        is_calm.then_some(highest)
     }
 
     fn meet(&self, batch: &Batch, times: &[i64], delay: i64, met: &mut [Timestamp]) {

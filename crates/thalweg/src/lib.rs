@@ -19,6 +19,7 @@ pub mod query;
 
 pub use engine::Engine;
 pub use query::{Kind, Query};
+pub use thalweg_connectors::Memory;
 pub use thalweg_core::{Error, Result};
 pub use thalweg_plan::Plan;
 pub use thalweg_runtime::{Metrics, query::Control};

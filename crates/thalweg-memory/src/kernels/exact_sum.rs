@@ -248,6 +248,22 @@ pub fn add_grouped(sums: &mut [ExactSum], values: &[f64], valid: Option<&Boolean
     }
 }
 
+/// Adds all values into one sum.
+pub fn add_all(sum: &mut ExactSum, values: &[f64]) {
+    let mut window = sum.window;
+    for value in values {
+        match fixed(*value).map(|part| window.overflowing_add(part)) {
+            Some((next, false)) => window = next,
+            _ => {
+                sum.window = window;
+                sum.add_to_rest(*value);
+                window = sum.window;
+            }
+        }
+    }
+    (sum.window, sum.count) = (window, sum.count.wrapping_add(values.len() as u64));
+}
+
 /// The value in units of the window, if it fits; zero does, and is not treated apart, because streams are full of zeros.
 #[inline]
 fn fixed(value: f64) -> Option<i128> {

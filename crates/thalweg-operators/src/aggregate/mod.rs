@@ -133,14 +133,15 @@ impl Aggregate {
                 (&taken.0, &taken.1)
             }
         };
-        let arrivals = Arrivals { keys: &values.keys, rows: rows.as_ref(), arguments, filters };
+        let count = rows.as_ref().map_or(values.count, |rows| rows.len());
+        let arrivals = Arrivals { keys: &values.keys, rows: rows.as_ref(), count, arguments, filters };
         self.pane(id)?.add(&values.functions, &arrivals)
     }
 
     /// The pane, new if need be; the windows that contain it are then open.
     fn pane(&mut self, id: PaneId) -> Result<&mut Pane> {
         if !self.panes.contains_key(&id) {
-            self.panes.insert(id, Pane::new(&self.functions)?);
+            self.panes.insert(id, Pane::new(&self.functions, &self.encoder)?);
             self.open.extend(self.windowing.windows(id).map(|window| (window.end, window.start)));
         }
         self.panes.get_mut(&id).ok_or_else(|| Error::bug("a pane was just inserted"))
@@ -171,7 +172,7 @@ impl Aggregate {
             filters.push(filter.map(|mask| mask.as_boolean().clone()));
         }
         let keys = self.encoder.encode(&keys, batch.len())?;
-        Ok(Values { keys, arguments, filters, functions: self.functions.clone() })
+        Ok(Values { keys, count: batch.len(), arguments, filters, functions: self.functions.clone() })
     }
 
     /// Looks after the memory limit now and then; `more` is what is held beside the state.
@@ -194,7 +195,7 @@ impl Aggregate {
                 pane.take_result(&self.functions, &self.encoder)?
             }
             _ => {
-                let mut merged = Pane::new(&self.functions)?;
+                let mut merged = Pane::new(&self.functions, &self.encoder)?;
                 for (id, is_last) in &members {
                     let pane = self.panes.get_mut(id).ok_or_else(|| Error::bug("a member was just listed"))?;
                     self.grown += pane.count();
@@ -233,6 +234,7 @@ impl Aggregate {
 /// What the expressions give for the selected rows of a batch, packed together.
 struct Values {
     keys: Keys,
+    count: usize,
     arguments: Vec<Vec<ArrayRef>>,
     filters: Vec<Option<BooleanArray>>,
     functions: Vec<Arc<dyn Function>>,
@@ -260,7 +262,7 @@ impl Operator for Aggregate {
         let values = self.values(&batch)?;
         let assigned = self.windowing.assign(&batch, self.reached)?;
         out.count_late(assigned.late);
-        let nothing = Pane::new(&[])?;
+        let nothing = Pane::new(&[], &self.encoder)?;
         for (id, rows) in assigned.panes {
             let windows = self.open.len();
             self.grown += rows.as_ref().map_or(batch.len(), UInt32Array::len);
@@ -341,7 +343,7 @@ impl State for Aggregate {
 
     fn forget(&mut self, group: KeyGroup) -> Result<()> {
         for pane in self.panes.values_mut() {
-            pane.forget(&self.functions, group, self.key_groups)?;
+            pane.forget(&self.functions, group, self.key_groups, &self.encoder)?;
         }
         Ok(())
     }

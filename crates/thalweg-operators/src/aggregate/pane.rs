@@ -10,7 +10,7 @@ use thalweg_core::{
     aggregate::{Accumulator, Aggregate},
 };
 
-use super::groups::{Groups, KeyEncoder, Keys};
+use super::groups::{Groups, KeyEncoder, Keys, Numbers};
 
 /// Groups with their running values.
 ///
@@ -33,6 +33,8 @@ pub struct Arrivals<'a> {
     pub keys: &'a Keys,
     /// Which of the keys are these rows', if not all.
     pub rows: Option<&'a UInt32Array>,
+    /// How many rows there are.
+    pub count: usize,
     /// The argument columns of each aggregate.
     pub arguments: &'a [Vec<ArrayRef>],
     /// For which rows each aggregate's FILTER holds.
@@ -41,28 +43,27 @@ pub struct Arrivals<'a> {
 
 impl Pane {
     /// A pane without groups.
-    pub fn new(functions: &[Arc<dyn Aggregate>]) -> Result<Self> {
-        Ok(Self { groups: Groups::default(), values: Values::Live(accumulators(functions)?), sealed_bytes: 0 })
+    pub fn new(functions: &[Arc<dyn Aggregate>], encoder: &KeyEncoder) -> Result<Self> {
+        Ok(Self { groups: encoder.groups(), values: Values::Live(accumulators(functions)?), sealed_bytes: 0 })
     }
 
     /// Adds rows.
     pub fn add(&mut self, functions: &[Arc<dyn Aggregate>], arrivals: &Arrivals<'_>) -> Result<()> {
-        let keys = arrivals.keys;
-        let mut number = |row: usize| self.groups.number(keys.hashes[row], keys.key(row));
-        let numbers: Vec<u32> = match arrivals.rows {
-            None => (0..keys.hashes.len()).map(&mut number).collect(),
-            Some(rows) => rows.values().iter().map(|row| number(*row as usize)).collect(),
-        };
+        let numbers = self.groups.number(arrivals.keys, arrivals.rows);
         let count = self.groups.count();
         for (i, accumulator) in self.live(functions)?.iter_mut().enumerate() {
-            accumulator.update(&arrivals.arguments[i], arrivals.filters[i].as_ref(), &numbers, count)?;
+            let (arguments, filter) = (&arrivals.arguments[i][..], arrivals.filters[i].as_ref());
+            match &numbers {
+                Numbers::One(group) => accumulator.update_one(arguments, filter, *group, arrivals.count, count)?,
+                Numbers::Each(groups) => accumulator.update(arguments, filter, groups, count)?,
+            }
         }
         Ok(())
     }
 
     /// Makes sure that there is a group, for an aggregate without keys: it has a result even without rows.
     pub fn add_empty_key(&mut self, functions: &[Arc<dyn Aggregate>], keys: &Keys) -> Result<()> {
-        self.groups.number(keys.hashes[0], keys.key(0));
+        self.groups.number(keys, None);
         let count = self.groups.count();
         for (function, accumulator) in functions.iter().zip(self.live(functions)?) {
             let nothing: Vec<_> =
@@ -74,9 +75,7 @@ impl Pane {
 
     /// Adds the groups of another pane.
     pub fn merge(&mut self, functions: &[Arc<dyn Aggregate>], other: &mut Self) -> Result<()> {
-        let theirs = &other.groups;
-        let numbers: Vec<u32> =
-            (0..theirs.count() as u32).map(|group| self.groups.number(theirs.hash(group), theirs.key(group))).collect();
+        let numbers = self.groups.absorb(&other.groups);
         let count = self.groups.count();
         let states = other.sealed()?;
         for (accumulator, state) in self.live(functions)?.iter_mut().zip(states) {
@@ -88,11 +87,11 @@ impl Pane {
     /// Key columns and results, in the order of the keys; the pane is left without groups.
     pub fn take_result(&mut self, functions: &[Arc<dyn Aggregate>], encoder: &KeyEncoder) -> Result<Vec<ArrayRef>> {
         let order = self.groups.sorted();
-        let mut columns = encoder.decode(order.values().iter().map(|group| self.groups.key(*group)))?;
+        let mut columns = self.groups.columns(encoder, &order)?;
         for accumulator in self.live(functions)? {
             columns.push(take(&accumulator.take_result()?, &order, None)?);
         }
-        self.groups = Groups::default();
+        self.groups = self.groups.emptied();
         Ok(columns)
     }
 
@@ -103,12 +102,13 @@ impl Pane {
 
     /// Keys and states of the groups in one key group; `None` if there are none.
     pub fn save(&mut self, group: KeyGroup, all: KeyGroups, encoder: &KeyEncoder) -> Result<Option<RecordBatch>> {
-        let is_in = |number: &u32| all.of(self.groups.hash(*number)) == group;
+        let hashes = self.groups.hashes(encoder)?;
+        let is_in = |number: &u32| all.of(hashes[*number as usize]) == group;
         let numbers: UInt32Array = (0..self.count() as u32).filter(is_in).collect::<Vec<_>>().into();
         if numbers.values().is_empty() {
             return Ok(None);
         }
-        let mut columns = encoder.decode(numbers.values().iter().map(|number| self.groups.key(*number)))?;
+        let mut columns = self.groups.columns(encoder, &numbers)?;
         for state in self.sealed()?.iter().flatten() {
             columns.push(take(state, &numbers, None)?);
         }
@@ -132,8 +132,10 @@ impl Pane {
             return Err(Error::environment("the snapshot was taken by another query: its columns differ"));
         }
         let encoded = encoder.encode(&saved.columns()[..keys], saved.num_rows())?;
-        let number = |row| self.groups.number(encoded.hashes[row], encoded.key(row));
-        let numbers: Vec<u32> = (0..saved.num_rows()).map(number).collect();
+        let numbers = match self.groups.number(&encoded, None) {
+            Numbers::One(group) => vec![group; saved.num_rows()],
+            Numbers::Each(groups) => groups,
+        };
         let (count, mut at) = (self.groups.count(), keys);
         for (accumulator, state) in self.live(functions)?.iter_mut().zip(&states) {
             accumulator.merge(&saved.columns()[at..at + state.len()], &numbers, count)?;
@@ -143,8 +145,15 @@ impl Pane {
     }
 
     /// Drops the groups in one key group.
-    pub fn forget(&mut self, functions: &[Arc<dyn Aggregate>], group: KeyGroup, all: KeyGroups) -> Result<()> {
-        let stays = |number: &u32| all.of(self.groups.hash(*number)) != group;
+    pub fn forget(
+        &mut self,
+        functions: &[Arc<dyn Aggregate>],
+        group: KeyGroup,
+        all: KeyGroups,
+        encoder: &KeyEncoder,
+    ) -> Result<()> {
+        let hashes = self.groups.hashes(encoder)?;
+        let stays = |number: &u32| all.of(hashes[*number as usize]) != group;
         let numbers: UInt32Array = (0..self.count() as u32).filter(stays).collect::<Vec<_>>().into();
         if numbers.values().len() == self.count() {
             return Ok(());
@@ -153,10 +162,7 @@ impl Pane {
         for state in self.sealed()? {
             states.push(state.iter().map(|column| Ok(take(column, &numbers, None)?)).collect::<Result<Vec<_>>>()?);
         }
-        let mut groups = Groups::default();
-        for number in numbers.values() {
-            groups.number(self.groups.hash(*number), self.groups.key(*number));
-        }
+        let groups = self.groups.only(&numbers);
         *self = Self { groups, values: Values::Sealed(states), sealed_bytes: 0 };
         self.live(functions)?;
         Ok(())

@@ -10,7 +10,9 @@ use thalweg_core::{
     aggregate::Signature, expression::Expression, window::Grid,
 };
 
-use super::{Aggregate, Call, Parts, functions::native, groups::KeyEncoder, windowing::Windowing};
+use thalweg_memory::kernels::hash::hash_columns;
+
+use super::{Aggregate, Call, Parts, functions::native, windowing::Windowing};
 use crate::window::{Clock, WindowSpec};
 
 #[derive(Debug)]
@@ -67,8 +69,7 @@ fn batch(rows: &[Row]) -> Batch {
 /// The key group of each row, as a router would find it.
 fn group_of(row: &Row) -> KeyGroup {
     let key: ArrayRef = Arc::new(StringArray::from(vec![row.1]));
-    let keys = KeyEncoder::new(&[DataType::Utf8]).unwrap().encode(&[key], 1).unwrap();
-    KeyGroups::new(KEY_GROUPS).unwrap().of(keys.hashes[0])
+    KeyGroups::new(KEY_GROUPS).unwrap().of(hash_columns(&[key], 1).unwrap()[0])
 }
 
 /// Instances with the rows that came out of any of them, as text.

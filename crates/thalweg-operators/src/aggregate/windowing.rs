@@ -9,8 +9,10 @@ use arrow_array::{ArrayRef, TimestampMicrosecondArray, UInt32Array};
 use arrow_schema::Fields;
 use thalweg_core::{Batch, Result, Timestamp, Window};
 
+use thalweg_memory::{kernels::bounds::bounds, simd::Level};
+
 use super::pane::Pane;
-use crate::window::{WindowSpec, bounds};
+use crate::window::{self, Clock, WindowSpec};
 
 /// Which rows an aggregate puts together in time.
 #[derive(Clone, Debug)]
@@ -63,6 +65,12 @@ impl Windowing {
             Self::Assigned(spec) => {
                 let times = batch.times(spec.time)?.values();
                 let mut slices = Slices { spec, last: None };
+                if batch.behind().is_none()
+                    && let Some((first, last)) = bounds(Level::best(), times)
+                    && let Some(id) = slices.shared(Timestamp(first), Timestamp(last), reached)
+                {
+                    return Ok(Assigned { panes: vec![(id, None)], late: 0 });
+                }
                 Ok(collect(batch, |row| {
                     let met = batch.behind().map_or(reached, |behind| behind[row].max(reached));
                     slices.pane(Timestamp(times[row]), met)
@@ -126,7 +134,7 @@ impl Windowing {
     pub fn bounds(&self, window: Window, rows: usize, output: &Fields) -> Option<[ArrayRef; 3]> {
         match self {
             Self::Whole => None,
-            Self::Assigned(spec) => Some(bounds(spec, vec![window.start.0; rows], output[2].data_type())),
+            Self::Assigned(spec) => Some(window::bounds(spec, vec![window.start.0; rows], output[2].data_type())),
             Self::Columns { clock, .. } => {
                 let column = |t: i64| TimestampMicrosecondArray::from_value(t, rows);
                 let last = column(clock.instant(window.end).0 - 1);
@@ -165,6 +173,15 @@ struct Slice {
 }
 
 impl Slices<'_> {
+    /// The pane of all rows between two times, if it is one that takes them.
+    fn shared(&mut self, first: Timestamp, last: Timestamp, reached: Timestamp) -> Option<PaneId> {
+        match (self.spec.clock, self.pane(first, reached), self.pane(last, reached)) {
+            // The clock of a zone may be set back between the two.
+            (Clock::Utc, Place::OnTime(one), Place::OnTime(other)) if one == other => Some(one),
+            _ => None,
+        }
+    }
+
     fn pane(&mut self, t: Timestamp, met: Timestamp) -> Place {
         let local = self.spec.clock.local(t);
         let Slice { span: slice, first_end, closes } = match self.last {

@@ -218,3 +218,24 @@ fn products_are_exact_in_any_order_and_merge() {
         assert_eq!(bytes(&merged), bytes(&total(second)), "round {round}");
     }
 }
+
+#[test]
+fn many_values_added_at_once_are_the_same_as_one_by_one() {
+    let values = [0.1, -0.0, 1e300, 3.5e-300, f64::MAX, -1e300, 7.25, f64::INFINITY, 0.3, f64::NAN];
+    for count in 0..values.len() {
+        for repeats in [1, 1000] {
+            let (mut all, mut each) = (ExactSum::default(), ExactSum::default());
+            all.add(0.5);
+            each.add(0.5);
+            let many: Vec<f64> = values[..count].iter().copied().cycle().take(count * repeats).collect();
+            add_all(&mut all, &many);
+            many.iter().for_each(|value| each.add(*value));
+            let written = |sum: &ExactSum| {
+                let mut bytes = Vec::new();
+                sum.write(&mut bytes);
+                (bytes, sum.count())
+            };
+            assert_eq!(written(&all), written(&each), "{count} values, {repeats} times");
+        }
+    }
+}

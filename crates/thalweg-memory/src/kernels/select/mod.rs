@@ -9,10 +9,14 @@
 //! * [`lane`]: comparison of numbers
 //! * [`number`]: arithmetic, remainders
 //! * [`column`]: a batch's columns as slices
+//! * [`constant`]: constants and columns as numbers of the type that is asked for
+//! * [`loops`]: the loops over values
 
 pub mod bits;
 pub mod column;
+pub mod constant;
 pub mod lane;
+mod loops;
 pub mod number;
 #[cfg(test)]
 mod tests;
@@ -20,10 +24,11 @@ mod tests;
 use arrow_array::{ArrayRef, RecordBatch};
 use thalweg_core::Selection;
 
-use crate::simd::{Level, at_level};
+use crate::simd::Level;
 use bits::Bits;
 use column::{Column, with_lanes};
-use lane::Lane;
+use constant::{FromColumn, FromConstant};
+use loops::{compare_columns, compare_constant, residue_narrow, residue_wide, whole_in, with_constant, with_others};
 use number::{Number, Residue};
 
 /// How many rows go through a predicate together.
@@ -191,7 +196,7 @@ impl<'a> Evaluation<'a> {
             Predicate::In(column, list) => {
                 let column = self.column(*column)?;
                 let mut is_true = bits::NONE;
-                with_lanes!(column, lanes => whole_in(&lanes[block.from..][..block.rows], list, &mut is_true)?);
+                with_lanes!(column, lanes => whole_in(&lanes[block.from..][..block.rows], list, &mut is_true));
                 Ok(is_known(is_true, column.known(block.from, block.rows)))
             }
             Predicate::Residue(column, residue) => {
@@ -355,226 +360,4 @@ impl Value {
             Self::Column(_) | Self::Constant(_) => None,
         }
     }
-}
-
-impl Constant {
-    fn to_lane<T: FromConstant>(self) -> Option<T> {
-        T::from_constant(self)
-    }
-}
-
-/// A lane that a constant may be turned into, exactly.
-pub trait FromConstant: Lane {
-    /// The constant as a lane, if it is one.
-    fn from_constant(constant: Constant) -> Option<Self>;
-}
-
-macro_rules! from_constant {
-    ($($kind:ty),*) => { $(
-        impl FromConstant for $kind {
-            fn from_constant(constant: Constant) -> Option<Self> {
-                match constant {
-                    Constant::Whole(value) => value.try_into().ok(),
-                    Constant::Unsigned(value) => value.try_into().ok(),
-                    Constant::Wide(value) => value.try_into().ok(),
-                    Constant::Float(_) => None,
-                }
-            }
-        }
-    )* };
-}
-
-from_constant!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
-
-impl FromConstant for f64 {
-    fn from_constant(constant: Constant) -> Option<Self> {
-        if let Constant::Float(value) = constant { Some(value) } else { None }
-    }
-}
-
-impl FromConstant for f32 {
-    fn from_constant(constant: Constant) -> Option<Self> {
-        let Constant::Float(value) = constant else { return None };
-        (f64::from(value as f32).same(value)).then_some(value as f32)
-    }
-}
-
-/// A number that a column may hold, or be widened to.
-pub trait FromColumn: Sized {
-    /// Copies a column's values from a row on.
-    fn copy(column: &Column<'_>, values: &mut [Self], from: usize) -> Option<()>;
-}
-
-macro_rules! from_column {
-    ($kind:ty: $($variant:ident),*) => {
-        impl FromColumn for $kind {
-            fn copy(column: &Column<'_>, values: &mut [Self], from: usize) -> Option<()> {
-                match column {
-                    $(Column::$variant(lanes, _) => {
-                        let lanes = &lanes[from..from + values.len()];
-                        values.iter_mut().zip(lanes).for_each(|(value, lane)| *value = (*lane).into());
-                    })*
-                    _ => return None,
-                }
-                Some(())
-            }
-        }
-    };
-}
-
-from_column!(i32: Int8, Int16, Int32, UInt8, UInt16);
-from_column!(i64: Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32);
-from_column!(f32: Int8, Int16, UInt8, UInt16, Float32);
-from_column!(f64: Int8, Int16, Int32, UInt8, UInt16, UInt32, Float32, Float64);
-
-at_level! {
-    /// Compares each value with a constant.
-    fn compare_constant[T: Lane](values: &[T], constant: T, comparison: Comparison, is_true: &mut Bits) = constants
-}
-
-at_level! {
-    /// Compares each value with the other's.
-    fn compare_columns[T: Lane](values: &[T], others: &[T], comparison: Comparison, is_true: &mut Bits) = columns
-}
-
-at_level! {
-    fn residue_wide(values: &[i64], residue: Residue, is_true: &mut Bits) = residues::<i64>
-}
-
-at_level! {
-    fn residue_narrow(values: &[i32], residue: Residue, is_true: &mut Bits) = residues::<i32>
-}
-
-at_level! {
-    fn with_constant[T: Number](values: &mut [T], constant: T, operation: Operation, failed: &mut Bits) = computed_constant
-}
-
-at_level! {
-    fn with_others[T: Number](values: &mut [T], others: &[T], operation: Operation, failed: &mut Bits) = computed
-}
-
-/// One bit per value. Written so that the compiler makes vectors of it: a lane keeps its place in the word.
-#[inline(always)]
-fn each<T: Lane>(values: &[T], is_true: &mut Bits, test: impl Fn(T) -> bool) {
-    let (words, rest) = values.as_chunks::<64>();
-    for (word, bits) in words.iter().zip(is_true.iter_mut()) {
-        *bits = word_of(word, &test);
-    }
-    if let Some(bits) = is_true.get_mut(words.len()) {
-        *bits = rest.iter().enumerate().fold(0, |bits, (lane, value)| bits | u64::from(test(*value)) << lane);
-    }
-}
-
-#[inline(always)]
-fn word_of<T: Lane>(values: &[T; 64], test: &impl Fn(T) -> bool) -> u64 {
-    let mut bits = 0;
-    for (lane, value) in values.iter().enumerate() {
-        bits |= u64::from(test(*value)) << lane;
-    }
-    bits
-}
-
-#[inline(always)]
-fn constants<T: Lane>(values: &[T], constant: T, comparison: Comparison, is_true: &mut Bits) {
-    if constant.is_nan() {
-        return each(values, is_true, |value| match comparison {
-            Comparison::Equal | Comparison::GreaterOrEqual => value.is_nan(),
-            Comparison::NotEqual | Comparison::Less => !value.is_nan(),
-            Comparison::LessOrEqual => true,
-            Comparison::Greater => false,
-        });
-    }
-    // A comparison with NaN is false; where a value that is NaN must be above, its negation is what is asked.
-    #[allow(clippy::neg_cmp_op_on_partial_ord)]
-    match comparison {
-        Comparison::Equal => each(values, is_true, |value| value == constant),
-        Comparison::NotEqual => each(values, is_true, |value| value != constant),
-        Comparison::Less => each(values, is_true, |value| value < constant),
-        Comparison::LessOrEqual => each(values, is_true, |value| value <= constant),
-        Comparison::Greater => each(values, is_true, |value| !(value <= constant)),
-        Comparison::GreaterOrEqual => each(values, is_true, |value| !(value < constant)),
-    }
-}
-
-#[inline(always)]
-fn columns<T: Lane>(values: &[T], others: &[T], comparison: Comparison, is_true: &mut Bits) {
-    match comparison {
-        Comparison::Equal => pairs(values, others, is_true, |a, b| a.same(b)),
-        Comparison::NotEqual => pairs(values, others, is_true, |a, b| !a.same(b)),
-        Comparison::Less => pairs(values, others, is_true, |a, b| a.less(b)),
-        Comparison::LessOrEqual => pairs(values, others, is_true, |a, b| !b.less(a)),
-        Comparison::Greater => pairs(values, others, is_true, |a, b| b.less(a)),
-        Comparison::GreaterOrEqual => pairs(values, others, is_true, |a, b| !a.less(b)),
-    }
-}
-
-#[inline(always)]
-fn pairs<T: Lane>(values: &[T], others: &[T], is_true: &mut Bits, test: impl Fn(T, T) -> bool) {
-    let chunks = values.chunks(64).zip(others.chunks(64));
-    for ((values, others), bits) in chunks.zip(is_true.iter_mut()) {
-        *bits = match (values.as_array::<64>(), others.as_array::<64>()) {
-            (Some(values), Some(others)) => {
-                let mut bits = 0;
-                for lane in 0..64 {
-                    bits |= u64::from(test(values[lane], others[lane])) << lane;
-                }
-                bits
-            }
-            _ => {
-                let tests = values.iter().zip(others).map(|(a, b)| test(*a, *b));
-                tests.enumerate().fold(0, |bits, (lane, is_true)| bits | u64::from(is_true) << lane)
-            }
-        };
-    }
-}
-
-#[inline(always)]
-fn residues<T: Lane + Into<i64>>(values: &[T], residue: Residue, is_true: &mut Bits) {
-    each(values, is_true, |value| residue.holds(value.into()));
-}
-
-#[inline(always)]
-fn computed_constant<T: Number>(values: &mut [T], constant: T, operation: Operation, failed: &mut Bits) {
-    match operation {
-        Operation::Plus => apply(values, failed, |_, value| value.plus(constant)),
-        Operation::Minus => apply(values, failed, |_, value| value.minus(constant)),
-        Operation::Times => apply(values, failed, |_, value| value.times(constant)),
-        Operation::Modulo => apply(values, failed, |_, value| value.modulo(constant)),
-    }
-}
-
-#[inline(always)]
-fn computed<T: Number>(values: &mut [T], others: &[T], operation: Operation, failed: &mut Bits) {
-    let others = &others[..values.len()];
-    match operation {
-        Operation::Plus => apply(values, failed, |row, value| value.plus(others[row])),
-        Operation::Minus => apply(values, failed, |row, value| value.minus(others[row])),
-        Operation::Times => apply(values, failed, |row, value| value.times(others[row])),
-        Operation::Modulo => apply(values, failed, |row, value| value.modulo(others[row])),
-    }
-}
-
-#[inline(always)]
-fn apply<T: Number>(values: &mut [T], failed: &mut Bits, compute: impl Fn(usize, T) -> (T, bool)) {
-    for (word, (values, failed)) in values.chunks_mut(64).zip(failed.iter_mut()).enumerate() {
-        let mut bits = 0;
-        for (lane, value) in values.iter_mut().enumerate() {
-            let (result, is_failed) = compute(word * 64 + lane, *value);
-            *value = result;
-            bits |= u64::from(is_failed) << lane;
-        }
-        *failed = bits;
-    }
-}
-
-/// Whether each whole number is one of a list.
-fn whole_in<T: FromConstant>(values: &[T], list: &[i64], is_true: &mut Bits) -> Result<()> {
-    // What does not fit the column's type is not in the column.
-    let list: Vec<T> = list.iter().filter_map(|value| T::from_constant(Constant::Whole(*value))).collect();
-    if list.is_empty() {
-        *is_true = bits::NONE;
-        return Ok(());
-    }
-    each(values, is_true, |value| list.iter().any(|one| *one == value));
-    Ok(())
 }

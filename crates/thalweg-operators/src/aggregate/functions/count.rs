@@ -36,6 +36,20 @@ impl Accumulator for Counts {
         Ok(())
     }
 
+    fn update_one(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        group: u32,
+        rows: usize,
+        count: usize,
+    ) -> Result<()> {
+        self.0.resize(count, 0);
+        let counted = counting(arguments, filter).map_or(rows, |mask| mask.count_set_bits());
+        self.0[group as usize] += counted as i64;
+        Ok(())
+    }
+
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
         self.0.resize(count, 0);
         let counts = states[0].as_primitive::<Int64Type>().values();

@@ -11,9 +11,15 @@ use thalweg_core::{
     Result,
     aggregate::{Accumulator, Signature},
 };
-use thalweg_memory::kernels::exact_sum::{
-    ExactSum, add_grouped,
-    dyadic::{DOUBLE, SINGLE},
+use thalweg_memory::{
+    kernels::{
+        exact_sum::{
+            ExactSum, add_all, add_grouped,
+            dyadic::{DOUBLE, SINGLE},
+        },
+        sums::plain_sum,
+    },
+    simd::Level,
 };
 
 use super::{
@@ -81,6 +87,23 @@ impl Accumulator for Exact {
         self.sums.resize_with(count, ExactSum::default);
         let mask = counting(arguments, filter);
         add_grouped(&mut self.sums, doubles(&arguments[0]).values(), mask.as_ref(), groups);
+        Ok(())
+    }
+
+    fn update_one(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        group: u32,
+        rows: usize,
+        count: usize,
+    ) -> Result<()> {
+        let mask = counting(arguments, filter);
+        if mask.is_some() {
+            return self.update(arguments, filter, &vec![group; rows], count);
+        }
+        self.sums.resize_with(count, ExactSum::default);
+        add_all(&mut self.sums[group as usize], doubles(&arguments[0]).values());
         Ok(())
     }
 
@@ -156,6 +179,25 @@ impl Accumulator for Plain {
             *sum += values[row];
             *count += 1;
         });
+        Ok(())
+    }
+
+    fn update_one(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        group: u32,
+        rows: usize,
+        count: usize,
+    ) -> Result<()> {
+        let mask = counting(arguments, filter);
+        if mask.is_some() {
+            return self.update(arguments, filter, &vec![group; rows], count);
+        }
+        self.sums.resize(count, (0.0, 0));
+        let (sum, counted) = &mut self.sums[group as usize];
+        *sum += plain_sum(Level::best(), doubles(&arguments[0]).values());
+        *counted += rows as u64;
         Ok(())
     }
 

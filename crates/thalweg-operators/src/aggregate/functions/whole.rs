@@ -12,7 +12,13 @@ use thalweg_core::{
     Result,
     aggregate::{Accumulator, Signature},
 };
-use thalweg_memory::kernels::exact_sum::dyadic::{DOUBLE, Dyadic};
+use thalweg_memory::{
+    kernels::{
+        exact_sum::dyadic::{DOUBLE, Dyadic},
+        sums::whole_sum,
+    },
+    simd::Level,
+};
 
 use super::{
     Function,
@@ -131,6 +137,27 @@ impl Accumulator for Sums {
             _ => add!(Decimal128Type),
         }
         Ok(())
+    }
+
+    fn update_one(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        group: u32,
+        rows: usize,
+        count: usize,
+    ) -> Result<()> {
+        let counted = counting(arguments, filter);
+        match arguments[0].as_primitive_opt::<Int64Type>() {
+            Some(values) if counted.is_none() => {
+                self.sums.resize(count, Sum::default());
+                let sum = &mut self.sums[group as usize];
+                sum.add(whole_sum(Level::best(), values.values()));
+                sum.count += rows as u64;
+                Ok(())
+            }
+            _ => self.update(arguments, filter, &vec![group; rows], count),
+        }
     }
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
