@@ -63,6 +63,18 @@ impl Accumulator for NamedAccumulator {
         self.blame(done)
     }
 
+    fn update_one(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        group: u32,
+        rows: usize,
+        count: usize,
+    ) -> Result<()> {
+        let done = self.inner.update_one(arguments, filter, group, rows, count);
+        self.blame(done)
+    }
+
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
         let done = self.inner.merge(states, groups, count);
         self.blame(done)
