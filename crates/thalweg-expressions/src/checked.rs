@@ -18,6 +18,7 @@ use datafusion_physical_expr::{
 
 use crate::{
     decimals::DecimalArithmetic,
+    finite::Finite,
     floats::{Canonical, FloatComparison},
     lazy::Lazy,
 };
@@ -42,6 +43,9 @@ fn check_node(node: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Transforme
             And | Or if !is_total(binary.right(), schema) => Transformed::yes(Arc::new(Lazy::new(binary))),
             _ => Transformed::no(node),
         });
+    }
+    if let Some(finite) = Finite::of(&node, schema)? {
+        return Ok(Transformed::yes(Arc::new(finite)));
     }
     if let Some(negative) = node.downcast_ref::<NegativeExpr>() {
         let kind = negative.arg().data_type(schema)?;

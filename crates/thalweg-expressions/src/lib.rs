@@ -15,6 +15,7 @@ mod compile;
 mod constant;
 mod decimals;
 mod error;
+mod finite;
 mod floats;
 mod fused;
 mod lazy;

@@ -12,6 +12,8 @@ use datafusion_expr::{
 use crate::{bounded::bounded, types};
 
 mod difference;
+mod patterned;
+mod real;
 
 /// Functions by name, lower case.
 #[derive(Debug)]
@@ -22,11 +24,12 @@ pub(crate) struct Functions {
 }
 
 /// Flink's and PostgreSQL's names for functions that are there under another name.
-const ALIASES: [(&str, &str); 5] = [
+const ALIASES: [(&str, &str); 6] = [
     ("ceiling", "ceil"),
     ("char_length", "character_length"),
     ("len", "character_length"),
     ("rand", "random"),
+    ("sign", "signum"),
     ("truncate", "trunc"),
 ];
 
@@ -37,7 +40,7 @@ impl Functions {
     /// All functions there are.
     pub fn new() -> Self {
         let mut scalar = BTreeMap::new();
-        for function in datafusion_functions::all_default_functions().into_iter().map(bounded) {
+        for function in datafusion_functions::all_default_functions().into_iter().map(bounded).map(real::real) {
             for name in std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str)) {
                 scalar.insert(name.to_lowercase(), Arc::clone(&function));
             }
@@ -130,15 +133,16 @@ impl FunctionRewrite for Microseconds {
                 let now = cast(Expr::ScalarFunction(ScalarFunction::new_udf(now, vec![])), types::instant(zone));
                 Ok(Transformed::yes(local(now)))
             }
-            Expr::ScalarFunction(_) => match expression.get_type(schema) {
-                Ok(Timestamp(unit, zone)) if unit != TimeUnit::Microsecond => {
-                    Ok(Transformed::yes(cast(expression, Timestamp(TimeUnit::Microsecond, zone))))
+            Expr::ScalarFunction(call) if call.args.len() > 1 && !patterned::is_patterned(&call.func) => {
+                match patterned::patterned(call.name()) {
+                    Some(function) => {
+                        let call = ScalarFunction::new_udf(function, call.args.clone());
+                        Ok(Transformed::yes(Expr::ScalarFunction(call)))
+                    }
+                    None => in_microseconds(expression, schema),
                 }
-                Ok(DataType::Time64(TimeUnit::Nanosecond)) => {
-                    Ok(Transformed::yes(cast(expression, DataType::Time64(TimeUnit::Microsecond))))
-                }
-                _ => Ok(Transformed::no(expression)),
-            },
+            }
+            Expr::ScalarFunction(_) => in_microseconds(expression, schema),
             Expr::Cast(found) if matches!(found.field.data_type(), Timestamp(_, None)) => {
                 match found.expr.get_type(schema) {
                     Ok(Timestamp(_, Some(_))) => {
@@ -149,6 +153,18 @@ impl FunctionRewrite for Microseconds {
             }
             _ => Ok(Transformed::no(expression)),
         }
+    }
+}
+
+fn in_microseconds(expression: Expr, schema: &datafusion_common::DFSchema) -> Result<Transformed<Expr>> {
+    match expression.get_type(schema) {
+        Ok(DataType::Timestamp(unit, zone)) if unit != TimeUnit::Microsecond => {
+            Ok(Transformed::yes(cast(expression, DataType::Timestamp(TimeUnit::Microsecond, zone))))
+        }
+        Ok(DataType::Time64(TimeUnit::Nanosecond)) => {
+            Ok(Transformed::yes(cast(expression, DataType::Time64(TimeUnit::Microsecond))))
+        }
+        _ => Ok(Transformed::no(expression)),
     }
 }
 

@@ -14,12 +14,12 @@ use arrow_array::{
 };
 use arrow_schema::DataType;
 use datafusion_common::{
-    DFSchema, Result, plan_err,
+    DFSchema, Result, ScalarValue, plan_err,
     tree_node::{Transformed, TreeNode},
 };
 use datafusion_expr::{
-    ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-    binary_expr, expr::ScalarFunction,
+    Cast, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TryCast, Volatility, binary_expr, expr::ScalarFunction,
 };
 
 /// The expression with functions for what DataFusion would compute otherwise, should it turn out constant.
@@ -42,6 +42,21 @@ fn arithmetic(part: &Expr, schema: &DFSchema) -> Option<Expr> {
                 _ => return None,
             };
             (operation, vec![&*binary.left, &*binary.right])
+        }
+        // Infinity instead of what no float holds is no constant.
+        Expr::Cast(cast) if cast.field.data_type().is_floating() && !is_column(&cast.expr) => {
+            let from = cast.expr.get_type(schema).ok()?;
+            if !(from.is_floating() || from.is_string()) || from == *cast.field.data_type() {
+                return None;
+            }
+            return Some(call(Operation::Cast, cast.field.data_type().clone(), vec![(*cast.expr).clone()]));
+        }
+        Expr::TryCast(cast) if cast.field.data_type().is_floating() && !is_column(&cast.expr) => {
+            let from = cast.expr.get_type(schema).ok()?;
+            if !(from.is_floating() || from.is_string()) {
+                return None;
+            }
+            return Some(call(Operation::TryCast, cast.field.data_type().clone(), vec![(*cast.expr).clone()]));
         }
         Expr::Negative(operand) => (Operation::Negate, vec![&**operand]),
         _ => return None,
@@ -145,6 +160,16 @@ pub(crate) fn unguarded(expression: Expr) -> Result<Transformed<Expr>> {
             Operation::Canonical | Operation::Same | Operation::Lazy => {
                 return Ok(Transformed::yes(call.args[0].clone()));
             }
+            Operation::Cast => {
+                return Ok(Transformed::yes(Expr::Cast(Cast::new(
+                    Box::new(call.args[0].clone()),
+                    exact.output.clone(),
+                ))));
+            }
+            Operation::TryCast => {
+                let cast = TryCast::new(Box::new(call.args[0].clone()), exact.output.clone());
+                return Ok(Transformed::yes(Expr::TryCast(cast)));
+            }
         };
         Ok(Transformed::yes(binary_expr(call.args[0].clone(), operator, call.args[1].clone())))
     })
@@ -170,6 +195,8 @@ enum Operation {
     Canonical,
     Same,
     Lazy,
+    Cast,
+    TryCast,
 }
 
 /// An operator of whole numbers that fails where its result does not fit, or one of decimals, which waits for its row.
@@ -199,6 +226,15 @@ impl ScalarUDFImpl for Exact {
 
     fn invoke_with_args(&self, call: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let operands = ColumnarValue::values_to_arrays(&call.args)?;
+        if self.operation == Operation::Cast {
+            let value = call.args[0].cast_to(&self.output, None)?;
+            let is_finite = |value: &ColumnarValue| match value {
+                ColumnarValue::Scalar(ScalarValue::Float64(value)) => value.is_none_or(f64::is_finite),
+                ColumnarValue::Scalar(ScalarValue::Float32(value)) => value.is_none_or(f32::is_finite),
+                _ => false,
+            };
+            return if is_finite(&value) { Ok(value) } else { plan_err!("this is computed when the query runs") };
+        }
         let computed = match (self.operation, operands.as_slice()) {
             (Operation::Add, [left, right]) => add(left, right),
             (Operation::Subtract, [left, right]) => sub(left, right),

@@ -7,13 +7,16 @@ use arrow_schema::DataType;
 use datafusion_common::{
     DFSchema, Result,
     config::ConfigOptions,
+    internal_err, plan_err,
     tree_node::{Transformed, TransformedResult, TreeNode},
 };
 use datafusion_expr::{
     Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, expr_rewriter::FunctionRewrite,
     logical_plan::Union,
 };
-use thalweg_core::decimal::MOST_DIGITS;
+use thalweg_core::{Error, decimal::MOST_DIGITS};
+
+use crate::{types, windowing::ours};
 
 /// Settles the types of numbers, before DataFusion coerces what is left.
 #[derive(Debug)]
@@ -25,6 +28,7 @@ impl FunctionRewrite for Numbers {
     }
 
     fn rewrite(&self, mut expression: Expr, schema: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
+        alike(&expression, schema)?;
         let changed = match &mut expression {
             Expr::BinaryExpr(binary) if is_arithmetic(binary.op) || is_comparison(binary.op) => {
                 let is_quotient = binary.op == Operator::Divide;
@@ -58,6 +62,106 @@ impl FunctionRewrite for Numbers {
         };
         Ok(if changed { Transformed::yes(expression) } else { Transformed::no(expression) })
     }
+}
+
+/// Refuses what DataFusion casts in silence: numbers to times, as days or microseconds since 1970, and numbers to conditions.
+fn alike(expression: &Expr, schema: &DFSchema) -> Result<()> {
+    match expression {
+        Expr::BinaryExpr(binary) if is_comparison(binary.op) => {
+            // Long chains are of AND and OR: here each side is asked once.
+            let kinds = (binary.left.get_type(schema), binary.right.get_type(schema));
+            if let (Ok(left), Ok(right)) = kinds
+                && are_apart(&left, &right)
+            {
+                return plan_err!(
+                    "Cannot infer common argument type for comparison operation {left} {} {right}",
+                    binary.op
+                );
+            }
+            Ok(())
+        }
+        Expr::Between(between) => match apart([&*between.expr, &*between.low, &*between.high], schema, are_apart) {
+            Some((first, other)) => {
+                internal_err!("Failed to coerce types {first} and {other} in BETWEEN expression")
+            }
+            None => Ok(()),
+        },
+        Expr::InList(list) => match apart(std::iter::once(&*list.expr).chain(&list.list), schema, are_apart) {
+            Some((first, _)) => {
+                let kinds = list.list.iter().filter_map(|value| value.get_type(schema).ok());
+                let kinds = kinds.map(|kind| kind.to_string()).collect::<Vec<_>>().join(", ");
+                plan_err!("there are no compatible types to compare {first} with [{kinds}]")
+            }
+            None => Ok(()),
+        },
+        Expr::Case(case) => {
+            let conditions = case.when_then_expr.iter().map(|(when, _)| &**when);
+            match &case.expr {
+                Some(operand) => compared(std::iter::once(&**operand).chain(conditions), schema)?,
+                None => {
+                    let kinds = conditions.filter_map(|when| when.get_type(schema).ok());
+                    for kind in kinds.filter(|kind| !matches!(kind, DataType::Boolean | DataType::Null)) {
+                        let message =
+                            format!("the condition of CASE is {}, expected BOOLEAN", types::flink_name(&kind));
+                        return Err(ours(Error::query(message).with_hint("compare it with something: x > 0")));
+                    }
+                }
+            }
+            let results = case.when_then_expr.iter().map(|(_, then)| &**then);
+            one_type("CASE", results.chain(case.else_expr.as_deref()), schema, are_apart)
+        }
+        Expr::ScalarFunction(call) => {
+            let name = call.name();
+            match name {
+                "coalesce" | "nvl" | "greatest" | "least" => one_type(name, &call.args, schema, |a, b| {
+                    are_apart(a, b) || a.is_string() && b.is_numeric() || a.is_numeric() && b.is_string()
+                }),
+                "nvl2" => one_type(name, call.args.iter().skip(1), schema, are_apart),
+                "nullif" => one_type(name, &call.args, schema, are_apart),
+                _ => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+fn compared<'a>(parts: impl IntoIterator<Item = &'a Expr>, schema: &DFSchema) -> Result<()> {
+    match apart(parts, schema, are_apart) {
+        Some((first, other)) => {
+            plan_err!("Cannot infer common argument type for comparison operation {first} = {other}")
+        }
+        None => Ok(()),
+    }
+}
+
+fn one_type<'a>(
+    what: &str,
+    parts: impl IntoIterator<Item = &'a Expr>,
+    schema: &DFSchema,
+    differ: fn(&DataType, &DataType) -> bool,
+) -> Result<()> {
+    let Some((first, other)) = apart(parts, schema, differ) else { return Ok(()) };
+    let (first, other) = (types::flink_name(&first), types::flink_name(&other));
+    let error = Error::query(format!("{what} is of {first} and {other}, which are not one type"));
+    Err(ours(error.with_hint("cast one to the other's type")))
+}
+
+/// The types of two parts that have none together.
+fn apart<'a>(
+    parts: impl IntoIterator<Item = &'a Expr>,
+    schema: &DFSchema,
+    differ: fn(&DataType, &DataType) -> bool,
+) -> Option<(DataType, DataType)> {
+    let kinds: Vec<_> = parts.into_iter().filter_map(|part| part.get_type(schema).ok()).collect();
+    let first = kinds.iter().find(|kind| **kind != DataType::Null)?;
+    let other = kinds.iter().find(|kind| differ(first, kind))?;
+    Some((first.clone(), other.clone()))
+}
+
+/// Whether one is a number and the other a time.
+fn are_apart(one: &DataType, other: &DataType) -> bool {
+    let is_time = |kind: &DataType| kind.is_temporal();
+    one.is_numeric() && is_time(other) || is_time(one) && other.is_numeric()
 }
 
 /// Makes doubles of the decimals among the operands, if there are floats among them.
@@ -126,6 +230,17 @@ pub(crate) fn columns(plan: LogicalPlan) -> Result<LogicalPlan> {
     plan.transform_up(|node| match &node {
         LogicalPlan::Union(union) => {
             let columns = union.schema.fields().len();
+            for i in 0..columns {
+                let kinds: Vec<_> = union.inputs.iter().map(|input| input.schema().field(i).data_type()).collect();
+                if let Some(first) = kinds.iter().find(|kind| ***kind != DataType::Null)
+                    && let Some(other) = kinds.iter().find(|kind| are_apart(first, kind))
+                {
+                    let column = union.schema.field(i).name();
+                    return plan_err!(
+                        "inputs were of type {first}, but got incompatible type {other} on column '{column}'"
+                    );
+                }
+            }
             let of = |column: usize, test: fn(&DataType) -> bool| {
                 union.inputs.iter().any(|input| test(input.schema().field(column).data_type()))
             };

@@ -10,7 +10,7 @@ use arrow_buffer::OffsetBuffer;
 use arrow_cast::cast;
 use arrow_schema::{DataType, FieldRef};
 use arrow_select::{nullif::nullif, take::take};
-use thalweg_core::{Error, Result, connector::TableDefinition};
+use thalweg_core::{Error, Result, connector::TableDefinition, types::sql_name};
 
 use super::{
     fill::{self, Key, Numbers, Spacing},
@@ -103,6 +103,14 @@ impl Column {
                 Ok(nullif(&array, &BooleanArray::from(fill::nulls(key, numbers, rows, threshold)))?)
             }
         }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.field.name()
+    }
+
+    pub(super) fn type_name(&self) -> String {
+        sql_name(self.field.data_type())
     }
 
     /// How many bytes of text a row has.

@@ -66,6 +66,15 @@ impl Connector for Generator {
         }
         let columns = kinds::columns(table, number("seed")?.unwrap_or(0), rate)?;
         let rows = number("number-of-rows")?;
+        let is_short = |column: &&Column| !column.is_told_to_end && rows > column.end && column.end.is_some();
+        if let (Some(wanted), Some(short)) = (rows, columns.iter().find(is_short)) {
+            let (name, kind, rows) = (short.name(), short.type_name(), short.end.unwrap_or(0));
+            let message = format!(
+                "option 'number-of-rows' is '{wanted}', but the sequence of column \"{name}\" ends with {kind}, after {rows} rows"
+            );
+            let hint = format!("give the column a wider type, or say where it ends with 'fields.{name}.end'");
+            return Err(Error::query(message).with_hint(hint));
+        }
         let ends = columns.iter().filter_map(|column| column.end).min();
         let width = (partitions - 1).to_string().len();
         Ok(Box::new(Rows {

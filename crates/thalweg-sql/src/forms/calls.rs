@@ -152,6 +152,8 @@ fn named(function: &Function) -> Result<Option<Expr>> {
                             .with_hint("write it as in 'yyyy-MM-dd HH:mm:ss.SSS', or as in '%Y-%m-%d %H:%M:%S'")
                             .at(at)
                     })?;
+                    // Texts are read by functions of ours, which know Java's letters and name them in their errors.
+                    let letters = if form.contains("to_char") { letters } else { pattern.clone() };
                     let letters = Value::SingleQuotedString(letters).with_span(*span);
                     fill(form, &[value.clone(), Expr::Value(letters)]).map(Some)
                 }

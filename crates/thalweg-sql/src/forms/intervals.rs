@@ -17,8 +17,18 @@ const UNITS: [(DateTimeField, &str, char); 6] = [
 
 /// An interval from one unit to another, as one that names the unit of each number.
 pub(super) fn interval(interval: &Interval) -> Result<Option<Expr>> {
-    let (Some(first), Some(last)) = (&interval.leading_field, &interval.last_field) else { return Ok(None) };
     let at = script::span(interval.value.span());
+    if interval.leading_field.is_none()
+        && let Some(number) = bare_number(&interval.value)
+    {
+        // A unit that the parser does not know it takes for the name of the column.
+        return Err(Error::query(format!("INTERVAL {number} has no unit that is known"))
+            .with_hint(
+                "the units are YEAR, QUARTER, MONTH, WEEK, DAY, HOUR, MINUTE, SECOND, MILLISECOND and MICROSECOND",
+            )
+            .at(at));
+    }
+    let (Some(first), Some(last)) = (&interval.leading_field, &interval.last_field) else { return Ok(None) };
     let place = |field: &DateTimeField| UNITS.iter().position(|(unit, ..)| unit == field);
     let units = match (place(first), place(last)) {
         // Months have no fixed number of days.
@@ -71,6 +81,16 @@ pub(super) fn interval(interval: &Interval) -> Result<Option<Expr>> {
         last_field: None,
         fractional_seconds_precision: None,
     })))
+}
+
+/// The value of an interval as it is written, if it is nothing but a number.
+fn bare_number(value: &Expr) -> Option<String> {
+    let Expr::Value(ValueWithSpan { value, .. }) = value else { return None };
+    let digits = match value {
+        Value::Number(digits, _) | Value::SingleQuotedString(digits) => digits,
+        _ => return None,
+    };
+    digits.trim().parse::<f64>().is_ok().then(|| value.to_string())
 }
 
 fn example(units: &[(DateTimeField, &str, char)]) -> String {

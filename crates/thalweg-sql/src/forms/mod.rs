@@ -1,20 +1,25 @@
 //! Forms that Flink, ANSI and PostgreSQL have and DataFusion's planner has not, as forms that it has.
 //!
-//! * [`numbers`]: `0.1` is DECIMAL, `1e3` is DOUBLE
+//! * [`numbers`]: `0.1` is DECIMAL, `1e3` is DOUBLE, `0x1F` is 31
 //! * [`intervals`]: `INTERVAL '1:30' HOUR TO MINUTE`
 //! * [`calls`]: `IF(c, a, b)`, `YEAR(ts)`, `TIMESTAMPADD(HOUR, 1, ts)`
+//! * [`likes`]: `LIKE '10!%' ESCAPE '!'`
 //! * [`patterns`]: `yyyy-MM-dd` becomes `%Y-%m-%d`
 
 mod calls;
 mod intervals;
+mod likes;
 mod numbers;
 mod patterns;
 
 use std::ops::ControlFlow;
 
 pub(crate) use calls::names;
-use sqlparser::ast::{Expr, VisitMut, VisitorMut};
+pub(crate) use patterns::strftime;
+use sqlparser::ast::{BinaryOperator, Expr, Spanned, VisitMut, VisitorMut};
 use thalweg_core::{Error, Result};
+
+use crate::script;
 
 /// Rewrites what stands in a query or expression.
 ///
@@ -35,6 +40,10 @@ impl VisitorMut for Rewriter {
         let rewritten = match expression {
             Expr::Value(_) | Expr::UnaryOp { .. } => numbers::literal(expression),
             Expr::Interval(interval) => intervals::interval(interval),
+            Expr::Like { .. } | Expr::ILike { .. } => likes::like(expression),
+            Expr::BinaryOp { op: BinaryOperator::BitwiseXor, left, .. } => Err(Error::query("^ is not there")
+                .with_hint("write power(a, b) for a power, and (a | b) - (a & b) for the bits that differ")
+                .at(script::span(left.span()))),
             Expr::Function(_) | Expr::Ceil { .. } | Expr::Floor { .. } => calls::call(expression),
             _ => Ok(None),
         };

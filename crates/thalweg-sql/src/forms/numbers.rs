@@ -2,6 +2,7 @@
 //! DECIMAL, and those with an exponent DOUBLE.
 
 use sqlparser::ast::{CastKind, DataType, ExactNumberInfo, Expr, UnaryOperator, Value, ValueWithSpan};
+use sqlparser::tokenizer::Span;
 use thalweg_core::{Error, Result, decimal::MOST_DIGITS};
 
 use crate::script;
@@ -25,6 +26,14 @@ pub(super) fn literal(expression: &Expr) -> Result<Option<Expr>> {
             let is_beyond = !plain.contains('.') && plain.parse::<i64>().is_err();
             Ok(is_beyond.then(|| number(format!("{plain}."))))
         }
+        Expr::Value(ValueWithSpan { value: Value::HexStringLiteral(digits), span }) if is_number(span, digits) => {
+            let Ok(value) = u128::from_str_radix(&digits.replace('_', ""), 16) else {
+                let error = Error::query(format!("number 0x{digits} has more than {MOST_DIGITS} digits"));
+                return Err(error.with_hint("write bytes as X'00ff'").at(script::span(*span)));
+            };
+            let number = Expr::Value(Value::Number(value.to_string(), false).with_span(*span));
+            Ok(Some(literal(&number)?.unwrap_or(number)))
+        }
         // The smallest BIGINT is the negative of no BIGINT.
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
             let Expr::Value(ValueWithSpan { value: Value::Number(digits, _), span }) = &**expr else { return Ok(None) };
@@ -37,6 +46,12 @@ pub(super) fn literal(expression: &Expr) -> Result<Option<Expr>> {
         }
         _ => Ok(None),
     }
+}
+
+/// Whether hexadecimal digits were written as `0x1F`, not as `X'1F'`: the parser tells them apart only by their places.
+fn is_number(span: &Span, digits: &str) -> bool {
+    let (start, end) = (span.start, span.end);
+    start.line > 0 && start.line == end.line && end.column - start.column == digits.len() as u64 + 2
 }
 
 fn cast(value: Expr, data_type: DataType) -> Expr {

@@ -3,7 +3,7 @@
 /// The pattern in strftime's letters; one that has a `%` is in them already.
 ///
 /// Errors: what cannot be said in them.
-pub(super) fn strftime(pattern: &str) -> Result<String, String> {
+pub(crate) fn strftime(pattern: &str) -> Result<String, String> {
     if pattern.contains('%') {
         return Ok(pattern.to_string());
     }
