@@ -99,8 +99,8 @@ fn alike(expression: &Expr, schema: &DFSchema) -> Result<()> {
             match &case.expr {
                 Some(operand) => compared(std::iter::once(&**operand).chain(conditions), schema)?,
                 None => {
-                    let kinds = conditions.filter_map(|when| when.get_type(schema).ok());
-                    for kind in kinds.filter(|kind| !matches!(kind, DataType::Boolean | DataType::Null)) {
+                    let mut kinds = conditions.filter_map(|when| when.get_type(schema).ok());
+                    if let Some(kind) = kinds.find(|kind| !matches!(kind, DataType::Boolean | DataType::Null)) {
                         let message =
                             format!("the condition of CASE is {}, expected BOOLEAN", types::flink_name(&kind));
                         return Err(ours(Error::query(message).with_hint("compare it with something: x > 0")));
