@@ -90,9 +90,21 @@ impl Error {
         self
     }
 
+    /// The same error, said in other words.
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.0.message = message.into();
+        self
+    }
+
     /// Adds the place in the query's text, unless one is known already.
     pub fn at(mut self, span: Span) -> Self {
         self.0.span.get_or_insert(span);
+        self
+    }
+
+    /// Sets the place in the query's text: a smaller one than was known.
+    pub fn placed(mut self, span: Span) -> Self {
+        self.0.span = Some(span);
         self
     }
 

@@ -80,8 +80,23 @@ pub fn refusal(expression: &Expr, schema: &DFSchema, error: &DataFusionError) ->
             Error::query(format!("{part} is {from}, which cannot be cast to {to}"))
                 .about(Subject::Expression(format!("CAST({part} AS {to})")))
         }
-        None => from_datafusion(error),
+        None => {
+            let part = uncompiled(expression, schema).unwrap_or(expression);
+            from_datafusion(error).about(Subject::Expression(written(part)))
+        }
     }
+}
+
+/// The smallest part that cannot be compiled by itself.
+fn uncompiled<'a>(expression: &'a Expr, schema: &DFSchema) -> Option<&'a Expr> {
+    physical(expression, schema).err()?;
+    let mut inner = None;
+    let visited = expression.apply_children(|part| {
+        inner = uncompiled(part, schema);
+        Ok(if inner.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    visited.ok()?;
+    inner.or(Some(expression))
 }
 
 /// The smallest part of the expression that fails on these rows, and the rows for which it was asked.

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use datafusion_expr::Expr;
 use serde_json::{Value, json};
+use thalweg_core::types::sql_name;
 
 use crate::{
     NodeId, Plan,
@@ -44,7 +45,7 @@ fn lines(plan: &Plan, cut: &ParallelPlan, id: NodeId, lead: &str, below: &str, o
 pub fn json(plan: &Plan) -> Value {
     let cut = parallelize(plan);
     let nodes = plan.nodes().map(|(id, planned)| {
-        let field = |f: &arrow_schema::FieldRef| json!({"name": f.name(), "type": f.data_type().to_string(), "nullable": f.is_nullable()});
+        let field = |f: &arrow_schema::FieldRef| json!({"name": f.name(), "type": sql_name(f.data_type()), "nullable": f.is_nullable()});
         json!({
             "id": id.0,
             "node": planned.node.name(),

@@ -112,7 +112,27 @@ fn literal(value: &ScalarValue) -> String {
             format!("'{}'", text.replace('\'', "''"))
         }
         ScalarValue::Date32(_) => format!("DATE '{value}'"),
+        ScalarValue::IntervalMonthDayNano(Some(span)) => interval(span.months, span.days, span.nanoseconds),
         other => other.to_string(),
+    }
+}
+
+/// The span of time in the largest units that it is a whole number of.
+fn interval(months: i32, days: i32, nanoseconds: i64) -> String {
+    const SECOND: i64 = 1_000_000_000;
+    const UNITS: [(i64, &str); 3] = [(3600 * SECOND, "HOUR"), (60 * SECOND, "MINUTE"), (SECOND, "SECOND")];
+    match (months, days, nanoseconds) {
+        (months, 0, 0) if months != 0 && months % 12 == 0 => format!("INTERVAL '{}' YEAR", months / 12),
+        (months, 0, 0) if months != 0 => format!("INTERVAL '{months}' MONTH"),
+        (0, days, 0) if days != 0 => format!("INTERVAL '{days}' DAY"),
+        (0, 0, nanoseconds) => match UNITS.iter().find(|(unit, _)| nanoseconds != 0 && nanoseconds % unit == 0) {
+            Some((unit, name)) => format!("INTERVAL '{}' {name}", nanoseconds / unit),
+            None => format!("INTERVAL '{}' SECOND", nanoseconds as f64 / SECOND as f64),
+        },
+        _ => {
+            let seconds = nanoseconds as f64 / SECOND as f64;
+            format!("INTERVAL '{months} months {days} days {seconds} seconds'")
+        }
     }
 }
 

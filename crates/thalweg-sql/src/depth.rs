@@ -2,7 +2,7 @@
 
 use std::{any::Any, thread};
 
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 use thalweg_core::{Error, Result};
 
 use crate::script::{self, Words, is_word};
@@ -40,6 +40,21 @@ pub(crate) fn check(words: &Words) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether the parser stopped here because CASE or NOT stand too deep in one another: it gives back what it has read by then.
+pub(crate) fn ends_too_deep(words: &Words, next: &TokenWithSpan) -> bool {
+    /// Fewer are never too many.
+    const MANY: usize = 10;
+    let is = |token: &TokenWithSpan, word| is_word(token, word);
+    let (mut open, mut cases, mut run, mut nots) = (0_usize, 0, 0, 0);
+    for token in words.tokens.iter() {
+        open = if is(token, "CASE") { open + 1 } else { open.saturating_sub(usize::from(is(token, "END"))) };
+        run = if is(token, "NOT") { run + 1 } else { 0 };
+        (cases, nots) = (cases.max(open), nots.max(run));
+    }
+    let is_case = ["CASE", "WHEN", "THEN", "ELSE", "END"].iter().any(|word| is(next, word));
+    (is_case && cases >= MANY) || (is(next, "NOT") && nots >= MANY)
 }
 
 /// Runs something that recurses with the statement's depth. A panic in a library is an error of this statement alone.

@@ -158,6 +158,13 @@ impl Words {
         })
     }
 
+    /// Whether this function is written with a star for its arguments.
+    pub fn is_star(&self, function: &str) -> bool {
+        self.tokens
+            .windows(3)
+            .any(|run| is_word(&run[0], function) && run[1].token == Token::LParen && run[2].token == Token::Mul)
+    }
+
     /// Where a query in parentheses stands for a value, and not in FROM.
     pub fn find_subquery(&self) -> Option<Span> {
         let is_table = |before: &TokenWithSpan| ["FROM", "JOIN", "AS"].iter().any(|word| is_word(before, word));

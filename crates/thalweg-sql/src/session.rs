@@ -73,7 +73,7 @@ impl Session {
     ///
     /// Errors: `Error::Query` with the place in `text`.
     pub fn parse(&self, text: &str) -> Result<Vec<Statement>> {
-        depth::with_room(|| script::parse(text))
+        depth::with_room(|| script::parse(text)).map_err(diagnose::in_our_words)
     }
 
     /// Runs one statement as far as SQL goes: a query becomes a plan.
@@ -81,6 +81,7 @@ impl Session {
     /// Errors: `Error::Query` with the place in the text that was parsed; what a connector says of its table.
     pub fn execute(&mut self, statement: &Statement) -> Result<Outcome> {
         let answer = depth::with_room(|| self.answer(statement));
+        let answer = answer.map_err(diagnose::in_our_words);
         answer.map_err(|error| match self.places(statement) {
             Ok(places) => places.locate(error),
             Err(_) => error,
@@ -167,6 +168,11 @@ impl Session {
     }
 
     fn select(&self, query: &Query, words: &Words) -> Result<Plan> {
+        let plan = |query: &Query| self.plan_select(query, words);
+        plan(query).map_err(|error| diagnose::place(error, query, words, &plan))
+    }
+
+    fn plan_select(&self, query: &Query, words: &Words) -> Result<Plan> {
         let planner = self.planner();
         refuse::query(query, words)?;
         clauses::check(query, &self.functions, words)?;
@@ -175,6 +181,11 @@ impl Session {
     }
 
     fn insert(&self, into: &Insert, words: &Words) -> Result<Plan> {
+        let plan = |query: &Query| self.plan_insert(&Insert { query: Box::new(query.clone()), ..into.clone() }, words);
+        plan(&into.query).map_err(|error| diagnose::place(error, &into.query, words, &plan))
+    }
+
+    fn plan_insert(&self, into: &Insert, words: &Words) -> Result<Plan> {
         let planner = self.planner();
         clauses::check(&into.query, &self.functions, words)?;
         let (plan, table) = insert::plan(into, &self.catalog, &planner, words)?;

@@ -18,6 +18,7 @@ pub(super) fn plan_message(message: &str, words: &Words, place: Option<Span>) ->
     if let Some((name, _)) = between(message, "Projections require unique expression names but the expression \"", "\"")
     {
         let bare = name.rsplit('.').next().unwrap_or(name);
+        let bare = bare.rsplit_once(" AS ").map_or(bare, |(_, alias)| alias);
         return two_columns(bare).at(at(bare));
     }
     if message.starts_with("Column in ")
@@ -32,15 +33,31 @@ pub(super) fn plan_message(message: &str, words: &Words, place: Option<Span>) ->
         let error = match types.is_empty() {
             true => Error::query(format!("function \"{function}\" takes arguments")),
             false => Error::query(format!("function \"{function}\" does not take {}", flink_words(types)))
-                .with_hint("give it as many arguments as it takes, and cast them: CAST(x AS DOUBLE)"),
+                .with_hint(argument_hint(function, types)),
         };
         return error.at(at(function));
     }
     if let Some((function, _)) = between(message, "[return_type] ", " not supported for Null") {
         let function = function.to_lowercase();
-        return Error::query(format!("function \"{function}\" does not take *"))
-            .with_hint("name a column; count(*) counts rows")
-            .at(at(&function));
+        // The planner has put a null where the star stood.
+        let error = match words.is_star(&function) {
+            true => Error::query(format!("function \"{function}\" does not take *"))
+                .with_hint("name a column; count(*) counts rows"),
+            false => Error::query(format!("function \"{function}\" does not take a NULL of no type"))
+                .with_hint("say its type: CAST(NULL AS DOUBLE)"),
+        };
+        return error.at(at(&function));
+    }
+    if let Some((given, rest)) = between(message, "ource table contains ", " columns but only ")
+        && let Some((named, _)) = rest.split_once(" names given")
+    {
+        return Error::query(format!("the table has {given} columns, and AS names {named}"))
+            .with_hint("name every column, or none")
+            .at(place.or_else(|| words.find_keywords("AS")).unwrap_or(words.start()));
+    }
+    if let Some(name) = message.strip_prefix("Invalid qualifier ") {
+        let name = name.trim_end_matches('.');
+        return Error::query(format!("table \"{name}\" is not in FROM")).at(at(name));
     }
     let clause = |words_of: &str| place.or_else(|| words.find_keywords(words_of)).unwrap_or(words.start());
     if message.starts_with("UNION queries have different number") {
@@ -146,6 +163,41 @@ fn wrong_arguments(message: &str) -> Option<(&str, &str)> {
     Some((function, types))
 }
 
+/// What to do about the arguments of a function that takes others.
+fn argument_hint(function: &str, types: &str) -> String {
+    const OF_TEXT: [&str; 22] = [
+        "ascii",
+        "btrim",
+        "char_length",
+        "character_length",
+        "initcap",
+        "left",
+        "length",
+        "lower",
+        "lpad",
+        "ltrim",
+        "md5",
+        "octet_length",
+        "repeat",
+        "replace",
+        "reverse",
+        "right",
+        "rpad",
+        "rtrim",
+        "sha256",
+        "split_part",
+        "trim",
+        "upper",
+    ];
+    if OF_TEXT.contains(&function) && !types.starts_with("Utf8") {
+        return "cast it to text: CAST(x AS STRING)".to_string();
+    }
+    match function {
+        "string_agg" => "write the separator too: string_agg(x, ',' ORDER BY y)".to_string(),
+        _ => "give it as many arguments as it takes, and cast them: CAST(x AS DOUBLE)".to_string(),
+    }
+}
+
 /// The text before the parenthesis that closes one before it.
 fn up_to_parenthesis(text: &str) -> &str {
     let mut open = 0_usize;
@@ -218,6 +270,9 @@ pub(super) fn plain(message: &str) -> String {
     ] {
         text = text.trim_start_matches(prefix);
     }
+    if let Some(reason) = super::wording::regex(text) {
+        return format!("the regular expression is wrong: {reason}");
+    }
     let first_line = text.lines().next().unwrap_or_default();
     lower_first(flink_words(first_line).trim_end_matches('.'))
 }
@@ -225,7 +280,7 @@ pub(super) fn plain(message: &str) -> String {
 /// Arrow's names of types as Flink writes them, wherever they stand in a text.
 pub(super) fn flink_words(text: &str) -> String {
     use arrow_schema::DataType::*;
-    let mut text = text.replace("Timestamp(µs)", "TIMESTAMP(6)").replace("Timestamp(ns)", "TIMESTAMP(9)");
+    let mut text = super::wording::types(text);
     for data_type in [Boolean, Int8, Int16, Int32, Int64, Float32, Float64, Utf8View, Utf8, Binary, Date32] {
         let name = data_type.to_string();
         let is_edge = |letter: Option<char>| letter.is_none_or(|c| !c.is_alphanumeric());

@@ -1,10 +1,14 @@
 //! Errors in our words, with their place in the text.
 //!
 //! * [`caret`]: an error with the line of SQL that it is about
-//! * [`messages`]: what DataFusion says, in our words
+//! * [`messages`]: what DataFusion's planner says, in our words
+//! * [`wording`]: what is left of Arrow's and DataFusion's words, wherever it comes from
+//! * [`culprit`]: which expression a query cannot be planned with
 
 mod caret;
+mod culprit;
 mod messages;
+mod wording;
 
 use datafusion_common::{Column, DataFusionError, SchemaError, TableReference};
 use sqlparser::{parser::ParserError, tokenizer::Token};
@@ -14,8 +18,10 @@ use thalweg_core::{
 };
 
 pub use caret::caret;
+pub(crate) use culprit::place;
 use messages::{between, flink_words, plain, plan_message};
 pub(crate) use thalweg_core::near::near;
+pub(crate) use wording::in_our_words;
 
 use crate::{refuse, script::Words, windowing};
 
@@ -27,14 +33,19 @@ pub(crate) fn quoted(token: &Token) -> String {
     }
 }
 
+/// What is nested deeper than the parser reads.
+pub(crate) fn too_deep(at: Span) -> Error {
+    Error::query("the statement is nested too deeply")
+        .with_hint("name the inner parts in WITH, or make them views")
+        .at(at)
+}
+
 /// What sqlparser could not read.
 pub(crate) fn syntax(error: &ParserError, words: &Words) -> Error {
     let text = match error {
         ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
         ParserError::RecursionLimitExceeded => {
-            return Error::query("the statement is nested too deeply")
-                .with_hint("name the inner parts in WITH, or make them views")
-                .at(words.start());
+            return too_deep(words.start());
         }
     };
     let (message, place) = match text.rsplit_once(" at Line: ") {
@@ -62,6 +73,13 @@ pub(crate) fn syntax(error: &ParserError, words: &Words) -> Error {
     {
         at = crate::script::span(words.tokens[i - 1].span);
         here = Some(i - 1);
+    }
+    if message.starts_with("no infix parser for token")
+        && let Some(i) = here
+    {
+        return Error::query(format!("there is no operator {}", quoted(&words.tokens[i].token)))
+            .with_hint("SHOW FUNCTIONS lists the functions")
+            .at(at);
     }
     let is_behind_comma = here.is_some_and(|i| i > 0 && words.tokens[i - 1].token == Token::Comma);
     let error = Error::query(message.as_str()).at(at);
@@ -115,9 +133,11 @@ fn translate(error: DataFusionError, words: &Words, place: Option<Span>) -> Erro
             let error = match message.to_lowercase().contains("ast node") {
                 // It would print the whole tree.
                 true => Error::query("this expression is not there").with_hint("SHOW FUNCTIONS lists the functions"),
-                false if message.contains("not ") => Error::query(message),
+                false if message.contains("not ") => Error::query(message.clone()),
                 false => Error::query(format!("not there yet: {message}")),
             };
+            // It may be a clause by its name.
+            let error = words.find_keywords(&message).into_iter().fold(error, Error::at);
             error.at(fallback)
         }),
         DataFusionError::Internal(message) if message.contains(" in BETWEEN expression") => {

@@ -11,7 +11,7 @@ use sqlparser::{
 use thalweg_core::{Error, Result, connector::Options, error::Span};
 
 use crate::{
-    diagnose,
+    depth, diagnose,
     dialect::ThalwegDialect,
     refuse,
     script::{self, Words, is_word},
@@ -135,6 +135,7 @@ pub(crate) fn statement(words: &Words) -> Result<Kind> {
     let next = reader.peek();
     match next.token {
         Token::EOF => Ok(kind),
+        _ if depth::ends_too_deep(words, &next) => Err(diagnose::too_deep(script::span(next.span))),
         _ => Err(refuse::clause(words).unwrap_or_else(|| {
             const CLAUSES: [&str; 8] = ["FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "WITH"];
             let is_clause = |token: &TokenWithSpan| CLAUSES.iter().any(|clause| is_word(token, clause));
@@ -149,6 +150,14 @@ pub(crate) fn statement(words: &Words) -> Result<Kind> {
                 return Error::query(format!("unexpected {}", diagnose::quoted(&token.token)))
                     .with_hint(hint)
                     .at(script::span(token.span));
+            }
+            if is_clause(&next) {
+                return Error::query(format!(
+                    "{} stands here without what belongs to it",
+                    diagnose::quoted(&next.token)
+                ))
+                .with_hint("write the rest of the clause, or leave it out")
+                .at(script::span(next.span));
             }
             let hint = near(&next);
             Error::query(format!("unexpected {} after the end of the statement", diagnose::quoted(&next.token)))

@@ -21,6 +21,12 @@ impl Aliases {
     /// `AS t (a, b)` names the columns of a query anew.
     fn rename(&mut self, alias: Option<&TableAlias>, query: &Query) {
         let Some(alias) = alias else { return };
+        if let SetExpr::Values(_) = &*query.body {
+            // Rows without a query have columns of these names.
+            for (i, name) in alias.columns.iter().enumerate() {
+                self.add(&name.name, &Expr::Identifier(Ident::new(format!("column{}", i + 1))));
+            }
+        }
         let columns = columns(&query.body);
         for (name, column) in alias.columns.iter().zip(columns) {
             if let Some(expression) = column {

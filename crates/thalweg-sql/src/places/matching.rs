@@ -28,7 +28,7 @@ impl Matching<'_> {
             (Expr::Cast { data_type: wanted, expr, .. }, Expr::Cast { data_type, expr: inner, .. }) => {
                 let kind = |of| types::arrow_type(of, "UTC").ok();
                 let is_kind = kind(wanted) == kind(data_type);
-                Some(self.same(expr, inner, 0)? + if is_kind { 0 } else { 3 })
+                Some(self.same(expr, inner, 0)? + if is_kind { 0 } else { 20 })
             }
             // `DATE '2020-02-30'`
             (Expr::Cast { expr, .. }, Expr::TypedString(text)) => match &**expr {
@@ -37,7 +37,7 @@ impl Matching<'_> {
             },
             (_, Expr::Cast { .. }) => None,
             // A cast that nobody wrote.
-            (Expr::Cast { expr, .. }, found) => Some(self.same(expr, found, 0)? + 1),
+            (Expr::Cast { expr, .. }, found) => Some(self.same(expr, found, 0)? + 10),
             (wanted, found) => self.same(wanted, found, 0),
         }
     }
@@ -45,6 +45,7 @@ impl Matching<'_> {
     fn same(&self, wanted: &Expr, found: &Expr, depth: u32) -> Option<u32> {
         let (wanted, found) = (bare(wanted), bare(found));
         let other = match (wanted, found) {
+            (Expr::Value(a), Expr::Value(b)) if is_pattern(a, b) => return Some(1),
             (Expr::Value(a), Expr::Value(b)) => return is_value(a, b).then_some(0),
             (a, b) if is_constant(a) && is_constant(b) && is_literal(a) => {
                 return Some(if a.to_string() == b.to_string() { 0 } else { 1 });
@@ -53,6 +54,8 @@ impl Matching<'_> {
                 (Some(a), Some(b)) if a == b => return Some(0),
                 // What several expressions have in common is computed once, under a name of DataFusion's.
                 (Some(a), _) if a.starts_with("__common_expr") => return Some(2),
+                // What a constant is worth, which no constant can be written as.
+                (Some("NaN" | "inf"), None) if is_constant(b) => return Some(1),
                 (_, Some(name)) if depth < DEPTH => {
                     let meanings = self.aliases.of(name).iter();
                     let costs = meanings.filter_map(|meaning| self.same(wanted, meaning, depth + 1));
@@ -121,6 +124,18 @@ fn is_literal(expression: &Expr) -> bool {
     match expression {
         Expr::Value(_) | Expr::TypedString(_) | Expr::Interval(_) => true,
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => matches!(bare(expr), Expr::Value(_)),
+        _ => false,
+    }
+}
+
+/// A pattern of times with the letters of strftime, and one with those that Flink knows.
+fn is_pattern(wanted: &ValueWithSpan, found: &ValueWithSpan) -> bool {
+    match (&wanted.value, &found.value) {
+        (Value::SingleQuotedString(wanted), Value::SingleQuotedString(found)) => {
+            wanted.contains('%')
+                && !found.contains('%')
+                && ["yy", "MM", "dd", "HH", "mm", "ss"].iter().any(|p| found.contains(p))
+        }
         _ => false,
     }
 }

@@ -24,7 +24,7 @@ use thalweg_core::{
 
 use crate::{
     catalog::{Catalog, Relation},
-    depth,
+    depth, diagnose,
     dialect::ThalwegDialect,
     parse::{Insert, Kind},
     script::{Statement, Words, is_word},
@@ -128,10 +128,10 @@ impl Places {
     /// The error with its place in the text, if that can be found and is not known already.
     pub fn locate(&self, error: Error) -> Error {
         if error.span().is_some() {
-            return error;
+            return diagnose::in_our_words(error);
         }
         let unlocated = error.clone();
-        depth::with_room(|| Ok(self.find(error))).unwrap_or(unlocated)
+        diagnose::in_our_words(depth::with_room(|| Ok(self.find(error))).unwrap_or(unlocated))
     }
 
     fn find(&self, error: Error) -> Error {
@@ -152,28 +152,30 @@ impl Places {
         self.code.iter().chain(elsewhere).for_each(|code| code.visit(&mut aliases));
         let matching = Matching { wanted: &wanted, aliases: &aliases };
         let source = error.node().and_then(source_table);
-        let in_text = self.code.iter().filter_map(|code| self.best(code, &matching)).min_by_key(|(cost, _)| *cost);
+        let in_text = self.code.iter().filter_map(|code| self.best(code, &matching)).min_by_key(|(cost, ..)| *cost);
         let in_text = in_text.filter(|_| source.is_none());
         let others = self.elsewhere.iter().filter(|other| other.table.as_deref() == source);
         let others = others.filter_map(|other| Some((matching.cheapest(&other.code)?, other)));
         let other = others.min_by_key(|(cost, _)| *cost);
         match (in_text, other) {
-            (Some((cost, at)), Some((less, _))) if cost <= less => error.at(at),
+            (Some((cost, at, found)), Some((less, _))) if cost <= less => {
+                as_written(error, &wanted, text, &found).at(at)
+            }
             (_, Some((_, other))) => error.within(&other.what).at(other.at),
-            (Some((_, at)), None) => error.at(at),
+            (Some((_, at, found)), None) => as_written(error, &wanted, text, &found).at(at),
             (None, None) => self.by_node(error),
         }
     }
 
     /// The place that matches best, the first of several.
-    fn best(&self, code: &Code, matching: &Matching<'_>) -> Option<(u32, Span)> {
-        let mut best: Option<(u32, Span)> = None;
+    fn best(&self, code: &Code, matching: &Matching<'_>) -> Option<(u32, Span, Expr)> {
+        let mut best: Option<(u32, Span, Expr)> = None;
         code.each(&mut |found| {
             if let Some(cost) = matching.cost(found)
-                && best.is_none_or(|(least, _)| cost < least)
+                && best.as_ref().is_none_or(|(least, ..)| cost < *least)
                 && let Some(at) = extent(found, &self.words)
             {
-                best = Some((cost, at));
+                best = Some((cost, at, found.clone()));
             }
         });
         best
@@ -264,6 +266,23 @@ impl Matching<'_> {
         code.each(&mut |found| least = self.cost(found).into_iter().chain(least).min());
         least
     }
+}
+
+/// The error with the expression as it stands in the text, where the plan has names in it that nobody wrote.
+fn as_written(error: Error, wanted: &Expr, text: &str, found: &Expr) -> Error {
+    let is_foreign = ["__common_expr", "column", "INTERVAL '", "to_timestamp"].iter().any(|part| text.contains(part));
+    let (planned, written) = match (wanted, found) {
+        (Expr::Cast { expr: planned, .. }, Expr::Cast { expr: written, .. }) => {
+            (planned.to_string(), written.to_string())
+        }
+        (Expr::Cast { expr: planned, .. }, written) => (planned.to_string(), written.to_string()),
+        (_, written) => (text.to_string(), written.to_string()),
+    };
+    let Some((before, after)) = error.message().rsplit_once(&format!(" in {planned}")).filter(|_| is_foreign) else {
+        return error;
+    };
+    let message = format!("{before} in {written}{after}");
+    error.with_message(message)
 }
 
 fn written_columns(insert: &Insert, catalog: &Catalog) -> Vec<String> {

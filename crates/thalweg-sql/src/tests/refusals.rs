@@ -106,7 +106,7 @@ SELECT origin, count(*) FROM s GROUP BY origin
     group by windows: FROM TUMBLE(t, ts, INTERVAL '1' HOUR) GROUP BY window_start, window_end
 
 SELECT count(*) FROM s
-  [SELECT] an aggregate over an unbounded stream would never be complete
+  [count(*)] an aggregate over an unbounded stream would never be complete
     group by windows: FROM TUMBLE(t, ts, INTERVAL '1' HOUR) GROUP BY window_start, window_end
 
 SELECT DISTINCT origin FROM s
@@ -221,7 +221,7 @@ SELECT * FROM s FOR UPDATE
     leave it out
 
 SELECT array_agg(delay) FROM f
-  [SELECT] column "array_agg(delay)" contains other values, and columns are flat
+  [array_agg(delay)] column "array_agg(delay)" contains other values, and columns are flat
     string_agg(…) and concat(…) give one text
 
 SELECT ARRAY[1,2]
@@ -233,7 +233,7 @@ SELECT $1 FROM s
     write the value into the query
 
 SELECT TABLE x FROM s
-  [SELECT] this expression is not there
+  [x] this expression is not there
     SHOW FUNCTIONS lists the functions
 "#,
     );
@@ -354,7 +354,7 @@ SELECT * FROM s LIMIT 'a'
   ['a'] LIMIT must be a whole number of rows, written as a number
 
 SELECT ts + delay * INTERVAL '1' MINUTE FROM s
-  [SELECT] cannot compute INT * INTERVAL
+  [delay * INTERVAL '1' MINUTE] cannot compute INT * INTERVAL
     compute a number, and turn it into time: to_timestamp_seconds(…)
 
 SELECT origin FROM s WHERE delay

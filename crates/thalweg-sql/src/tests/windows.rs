@@ -349,7 +349,7 @@ SELECT * FROM TUMBLE((SELECT ts FROM s UNION ALL SELECT CAST(at AS TIMESTAMP) FR
     declare it in CREATE TABLE: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND; it must reach the window as it is, and be the same column in all inputs of UNION ALL
 
 SELECT * FROM TUMBLE(TUMBLE(s, ts, INTERVAL '1' HOUR), window_time, INTERVAL '1' DAY)
-  [SELECT] two columns are named "window_start": the input has a window already
+  [TUMBLE(s, ts, INTERVAL '1' HOUR)] two columns are named "window_start": the input has a window already
     name those of the inner window anew: SELECT window_time AS t, …
 
 SELECT * FROM TABLE(NOPE(TABLE s))
