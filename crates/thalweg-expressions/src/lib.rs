@@ -2,6 +2,7 @@
 //!
 //! * [`compile`]: an expression of a plan becomes something that computes columns
 //! * [`constant_rows`]: the rows of `VALUES`
+//! * `fused`: predicates on numbers and times, which run on kernels of ours and fall back to DataFusion
 //! * [`aggregate`]: an aggregate call of a plan becomes accumulators
 //!
 //! What DataFusion does otherwise than PostgreSQL, and is put right here: integers and decimals that overflow are an error,

@@ -15,6 +15,7 @@
 //! * `planner`, `functions`, `windowing`: what DataFusion's planner asks us for
 //! * `numbers`: which type numbers of several types have together
 //! * `guard`: what DataFusion must not compute when a query is planned
+//! * `bounded`: functions that are asked how much text they would make before they make it
 //! * `optimize`: the rules that are right for streams
 //! * `clauses`, `refuse`, `diagnose`: what is not there, and whose fault it is, with the place in the text
 //! * `lower`: logical plan → plan
