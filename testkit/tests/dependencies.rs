@@ -15,7 +15,11 @@ const ALLOWED: [(&str, &[&str], &[&str]); 11] = [
         &["thalweg-core", "thalweg-memory", "thalweg-plan"],
         &["arrow-*", "datafusion-common", "datafusion-expr", "datafusion-physical-expr", "datafusion-functions*"],
     ),
-    ("thalweg-operators", &["thalweg-core", "thalweg-memory", "thalweg-plan"], &["arrow-*", "chrono", "hashbrown"]),
+    (
+        "thalweg-operators",
+        &["thalweg-core", "thalweg-memory", "thalweg-plan"],
+        &["arrow-*", "chrono", "hashbrown", "postcard", "serde"],
+    ),
     (
         "thalweg-runtime",
         &["thalweg-core", "thalweg-memory", "thalweg-plan"],

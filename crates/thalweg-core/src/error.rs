@@ -108,6 +108,12 @@ impl Error {
         self
     }
 
+    /// The same error without a place: it stands in text that nobody wrote.
+    pub fn nowhere(mut self) -> Self {
+        self.0.span = None;
+        self
+    }
+
     /// Adds what it is about, unless that is known already.
     pub fn about(mut self, subject: Subject) -> Self {
         self.0.subject.get_or_insert(subject);

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array, new_empty_array, new_null_array};
-use arrow_schema::DataType;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_empty_array, new_null_array};
+use arrow_schema::{ArrowError, DataType};
 use arrow_select::{interleave::interleave, take::take};
 use datafusion_common::{
     DFSchema, DataFusionError, ScalarValue,
@@ -112,12 +112,20 @@ impl Expression for Computed {
             // Computing a few rows more is cheaper than moving all to and fro, where it does no harm.
             Some(selection) if self.is_total && selection.len() * 4 >= columns.num_rows() => self.run(&columns),
             Some(selection) => {
-                let few = arrow_select::take::take_record_batch(&columns, &selection.to_indices());
-                let few = self.run(&few.map_err(|e| from_arrow(&e))?)?;
+                let few = self.run(&selected(&columns, selection).map_err(|e| from_arrow(&e))?)?;
                 spread(&few, selection, columns.num_rows())
             }
         }
     }
+}
+
+/// The selected rows, of which there are as many if no column is needed.
+fn selected(columns: &RecordBatch, selection: &Selection) -> Result<RecordBatch, ArrowError> {
+    if columns.num_columns() > 0 {
+        return arrow_select::take::take_record_batch(columns, &selection.to_indices());
+    }
+    let rows = RecordBatchOptions::new().with_row_count(Some(selection.len()));
+    RecordBatch::try_new_with_options(columns.schema(), vec![], &rows)
 }
 
 /// The physical expression, checked.
@@ -160,7 +168,7 @@ fn spread(values: &ArrayRef, selection: &Selection, rows: usize) -> Result<Array
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{Int32Array, Int64Array, RecordBatchOptions, StringArray, cast::AsArray, types::*};
+    use arrow_array::{Int32Array, Int64Array, StringArray, cast::AsArray, types::*};
     use arrow_schema::{Field, Schema};
     use datafusion_expr::{Operator, binary_expr, cast, col, lit, not, when};
     use thalweg_core::error::Fault;
@@ -214,6 +222,10 @@ mod tests {
         let bare = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &rows).unwrap();
         let seven = compile(&(lit(3i64) + lit(4i64)), &DFSchema::empty()).unwrap();
         assert_eq!(seven.evaluate(&Batch::new(bare)).unwrap().as_ref(), &Int64Array::from(vec![7; 3]));
+        // Few rows are computed by themselves.
+        let lower = || datafusion_functions::string::lower().call(vec![lit("A")]);
+        let few = compiled(&lower()).evaluate(&only(&[3])).unwrap();
+        assert_eq!((few.len(), few.as_string::<i32>().value(3)), (4, "a"));
     }
 
     #[test]

@@ -3,16 +3,21 @@
 //! One file or folder per operator, each a synchronous state machine: no I/O, no clock, no threads. Expressions and
 //! aggregates come in as `thalweg-core`'s traits, already compiled.
 //!
-//! * [`filter`], [`map`], [`union`], [`limit`]: rows pass
+//! * [`filter`], [`map`], [`union`], [`split`], [`limit`]: rows pass
+//! * [`rebatch`]: rows wait for their batch to fill
+//! * [`function`]: what the program that embeds the engine does with rows
 //! * [`window`]: rows are put into windows
 //! * [`sort`]: rows wait for the end
 //! * [`aggregate`]: rows become groups
 
 pub mod aggregate;
 pub mod filter;
+pub mod function;
 pub mod limit;
 pub mod map;
+pub mod rebatch;
 pub mod sort;
+pub mod split;
 pub mod union;
 pub mod window;
 
@@ -22,6 +27,8 @@ pub use aggregate::Aggregate;
 pub use filter::Filter;
 pub use limit::Limit;
 pub use map::Map;
+pub use rebatch::Rebatch;
 pub use sort::Sort;
+pub use split::Split;
 pub use union::Union;
 pub use window::Window;

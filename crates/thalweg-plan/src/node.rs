@@ -1,11 +1,11 @@
 //! The nodes of a plan: a closed set, so that every compiler and backend says what it does with each.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use arrow_schema::FieldRef;
+use arrow_schema::{DataType, FieldRef, SchemaRef};
 use datafusion_common::DFSchemaRef;
 use datafusion_expr::{Expr, expr::AggregateFunction};
-use thalweg_core::{Interval, connector::TableDefinition};
+use thalweg_core::{Interval, KeyGroups, Operator, Result, connector::TableDefinition, expression::Expression};
 
 /// One step of a plan. The columns that an expression may name are those of the node's (first) input.
 #[derive(Clone, Debug)]
@@ -24,6 +24,14 @@ pub enum Node {
     Aggregate(Aggregate),
     /// Gives the rows of all inputs, which have the same columns.
     Union,
+    /// Gives each row to the first of several outputs whose predicate is true for it.
+    Split(Split),
+    /// The rows that a split gives to one of its outputs.
+    Branch(usize),
+    /// Puts rows into batches of equal size.
+    Batch(usize),
+    /// Does with each row what the program that embeds the engine says.
+    Function(Function),
     /// Sorts all rows of a bounded input, and keeps the first `fetch`.
     Sort(Sort),
     /// Drops `skip` rows and passes `fetch`; then nothing more is wanted.
@@ -163,6 +171,49 @@ pub struct SortKey {
     pub nulls_first: bool,
 }
 
+/// Gives each row to one of several outputs (StreamCloud's filter, a case statement): that of the first predicate that is
+/// true, or the last one, which has none. Each output is a [`Node::Branch`] behind it.
+#[derive(Clone, Debug)]
+pub struct Split {
+    /// Boolean expressions, in the order in which they are asked.
+    pub predicates: Vec<Expr>,
+}
+
+/// What the program that embeds the engine does with rows: the one part of a plan that is not data.
+#[derive(Clone)]
+pub struct Function {
+    /// What it is called.
+    pub name: String,
+    /// By what its state is divided; none, if it has one for all rows, or none at all.
+    pub keys: Vec<Expr>,
+    /// Whether it has no state.
+    pub is_stateless: bool,
+    /// Makes the operator.
+    pub make: MakeFunction,
+}
+
+/// Makes the operator of a [`Function`].
+pub type MakeFunction = Arc<dyn Fn(FunctionParts) -> Result<Box<dyn Operator>> + Send + Sync>;
+
+/// What a [`Function`] is made of.
+#[derive(Clone, Debug)]
+pub struct FunctionParts {
+    /// The keys, compiled.
+    pub keys: Vec<Arc<dyn Expression>>,
+    /// The keys' types.
+    pub key_types: Vec<DataType>,
+    /// The columns that it gives.
+    pub output: SchemaRef,
+    /// Into how many groups keys are divided.
+    pub key_groups: KeyGroups,
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Function").field("name", &self.name).field("keys", &self.keys).finish_non_exhaustive()
+    }
+}
+
 /// Passes some rows only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
@@ -179,6 +230,8 @@ pub enum Sink {
     Result,
     /// Into a table.
     Table(TableDefinition),
+    /// Nowhere: a function above has seen them.
+    Discard,
 }
 
 impl Node {
@@ -192,6 +245,10 @@ impl Node {
             Self::Window(_) => "Window",
             Self::Aggregate(_) => "Aggregate",
             Self::Union => "Union",
+            Self::Split(_) => "Split",
+            Self::Branch(_) => "Branch",
+            Self::Batch(_) => "Batch",
+            Self::Function(_) => "Function",
             Self::Sort(_) => "Sort",
             Self::Limit(_) => "Limit",
             Self::Sink(_) => "Sink",
@@ -204,8 +261,10 @@ impl Node {
             Self::Filter(_) | Self::Map(_) => true,
             // Aligned windows of a row follow from the row alone.
             Self::Window(windows) => windows.anchor == Anchor::Epoch,
+            Self::Function(function) => function.is_stateless,
+            Self::Split(_) => true,
             Self::Source(_) | Self::Values(_) | Self::Aggregate(_) | Self::Union => false,
-            Self::Sort(_) | Self::Limit(_) | Self::Sink(_) => false,
+            Self::Branch(_) | Self::Batch(_) | Self::Sort(_) | Self::Limit(_) | Self::Sink(_) => false,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use thalweg_core::{Error, Result};
 
-use crate::{Node, Settings, StreamSchema};
+use crate::{Node, Settings, StreamSchema, node::Sink};
 
 /// The number of a node in its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,6 +40,49 @@ impl Plan {
         NodeId(self.nodes.len() - 1)
     }
 
+    /// Adds the nodes of another plan that do not read from `inputs` by name, which stand for its sources of these names
+    /// without a connector; its sink is left out. Returns the node that gave the sink its rows.
+    ///
+    /// Errors: `Error::Bug` if the other plan has no sink.
+    pub fn append(&mut self, other: &Self, inputs: &[(&str, NodeId)]) -> Result<NodeId> {
+        let sink = other.sink()?;
+        let mut moved: Vec<NodeId> = Vec::new();
+        for (id, planned) in other.nodes() {
+            let stands_for = |source: &crate::node::Source| {
+                let is_stream = source.table.options.get("connector").is_none();
+                inputs.iter().find(|(name, _)| is_stream && *name == source.table.name)
+            };
+            let place = match &planned.node {
+                Node::Sink(_) if id == sink => return Ok(moved[planned.inputs[0].0]),
+                Node::Source(source) if let Some((_, node)) = stands_for(source) => *node,
+                node => {
+                    let inputs = planned.inputs.iter().map(|input| moved[input.0]).collect();
+                    self.add(node.clone(), inputs, planned.schema.clone())
+                }
+            };
+            moved.push(place);
+        }
+        Err(Error::bug("a plan ends in a sink"))
+    }
+
+    /// The nodes that lead to a sink, and their order; others are left out.
+    pub fn pruned(&self) -> Self {
+        let mut is_wanted = vec![false; self.nodes.len()];
+        for (i, planned) in self.nodes.iter().enumerate().rev() {
+            is_wanted[i] |= matches!(planned.node, Node::Sink(_));
+            if is_wanted[i] {
+                planned.inputs.iter().for_each(|input| is_wanted[input.0] = true);
+            }
+        }
+        let mut pruned = Self::new(self.settings.clone());
+        let mut moved = vec![NodeId(usize::MAX); self.nodes.len()];
+        for (i, planned) in self.nodes.iter().enumerate().filter(|(i, _)| is_wanted[*i]) {
+            let inputs = planned.inputs.iter().map(|input| moved[input.0]).collect();
+            moved[i] = pruned.add(planned.node.clone(), inputs, planned.schema.clone());
+        }
+        pruned
+    }
+
     /// All nodes, each behind its inputs.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &PlanNode)> {
         self.nodes.iter().enumerate().map(|(i, node)| (NodeId(i), node))
@@ -63,13 +106,18 @@ impl Plan {
         }
     }
 
-    /// The last node, which takes the query's rows.
+    /// The sink that takes the query's rows: that of its handle, or else the last one.
     ///
     /// Errors: `Error::Bug` if the plan has no sink.
     pub fn sink(&self) -> Result<NodeId> {
-        match self.nodes.last() {
-            Some(PlanNode { node: Node::Sink(_), .. }) => Ok(NodeId(self.nodes.len() - 1)),
-            _ => Err(Error::bug("a plan ends in a sink")),
-        }
+        let is_sink = |node: &Node| matches!(node, Node::Sink(_));
+        let last = || self.nodes().filter(|(_, planned)| is_sink(&planned.node)).last().map(|(id, _)| id);
+        self.result().or_else(last).ok_or_else(|| Error::bug("a plan ends in a sink"))
+    }
+
+    /// The sink whose rows the query's handle gives, if there is one.
+    pub fn result(&self) -> Option<NodeId> {
+        let mut nodes = self.nodes();
+        nodes.find(|(_, planned)| matches!(planned.node, Node::Sink(Sink::Result))).map(|(id, _)| id)
     }
 }

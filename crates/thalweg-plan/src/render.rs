@@ -8,7 +8,7 @@ use thalweg_core::types::sql_name;
 
 use crate::{
     NodeId, Plan,
-    node::{Aggregate, Anchor, Limit, Node, Sink, Sort, Source, Windowing, Windows},
+    node::{Aggregate, Anchor, Function, Limit, Node, Sink, Sort, Source, Windowing, Windows},
     parallel::{ParallelPlan, parallelize},
     written,
 };
@@ -24,8 +24,8 @@ use crate::{
 pub fn text(plan: &Plan) -> String {
     let cut = parallelize(plan);
     let mut out = String::new();
-    if let Some((last, _)) = plan.nodes().last() {
-        lines(plan, &cut, last, "", "", &mut out);
+    for (sink, _) in plan.nodes().filter(|(_, planned)| matches!(planned.node, Node::Sink(_))) {
+        lines(plan, &cut, sink, "", "", &mut out);
     }
     out
 }
@@ -62,7 +62,7 @@ pub fn json(plan: &Plan) -> Value {
             "id": number,
             "instances": subquery.instances,
             "nodes": subquery.nodes.iter().map(|id| id.0).collect::<Vec<_>>(),
-            "inputs": subquery.inputs.iter().map(|input| json!({"from": input.from.0, "route": format!("{:?}", input.route).to_lowercase()})).collect::<Vec<_>>(),
+            "inputs": subquery.inputs.iter().map(|input| json!({"from": input.from.0, "port": input.port, "route": format!("{:?}", input.route).to_lowercase()})).collect::<Vec<_>>(),
         })
     });
     json!({
@@ -111,12 +111,18 @@ fn detail(plan: &Plan, id: NodeId) -> String {
         Node::Window(windows) => windows_detail(plan, planned.inputs[0], windows),
         Node::Aggregate(aggregate) => aggregate_detail(plan, planned.inputs[0], aggregate),
         Node::Union => String::new(),
+        Node::Split(split) => list(split.predicates.iter().map(written)),
+        Node::Branch(output) => branch_detail(plan, planned.inputs[0], *output),
+        Node::Batch(1) => "of 1 row".to_string(),
+        Node::Batch(rows) => format!("of {rows} rows"),
+        Node::Function(function) => function_detail(function),
         Node::Sort(sort) => sort_detail(sort),
         Node::Limit(Limit { skip, fetch }) => {
             let fetch = fetch.map_or("all".to_string(), |rows| rows.to_string());
             if *skip == 0 { fetch } else { format!("{fetch} after {skip}") }
         }
         Node::Sink(Sink::Result) => "result".to_string(),
+        Node::Sink(Sink::Discard) => "nothing".to_string(),
         Node::Sink(Sink::Table(table)) => format!("{} ({})", table.name, table.options.get("connector").unwrap_or("?")),
     }
 }
@@ -178,6 +184,20 @@ fn aggregate_detail(plan: &Plan, input: NodeId, aggregate: &Aggregate) -> String
     parts.extend((!keys.is_empty()).then(|| format!("by {keys}")));
     parts.extend((!calls.is_empty()).then(|| format!("compute {calls}")));
     parts.join(" ")
+}
+
+fn branch_detail(plan: &Plan, split: NodeId, output: usize) -> String {
+    match &plan.node(split).node {
+        Node::Split(split) if output < split.predicates.len() => {
+            format!("{output}: {}", written(&split.predicates[output]))
+        }
+        _ => format!("{output}: the rest"),
+    }
+}
+
+fn function_detail(function: &Function) -> String {
+    let keys = list(function.keys.iter().map(written));
+    if keys.is_empty() { function.name.clone() } else { format!("{} by {keys}", function.name) }
 }
 
 fn sort_detail(sort: &Sort) -> String {

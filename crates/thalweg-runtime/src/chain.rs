@@ -16,7 +16,7 @@ use crate::{
 pub struct Chain {
     links: Vec<Link>,
     work: Vec<Work>,
-    out: Vec<Event>,
+    out: Vec<(Port, Event)>,
     out_rows: usize,
     /// Operators before this one want nothing any more.
     first_alive: usize,
@@ -102,7 +102,7 @@ impl Chain {
             let Some(work) = self.work.pop() else { return Ok(true) };
             match work {
                 Work::Deliver(at, ..) | Work::Resume(at) | Work::PassTime(at) if at < self.first_alive => {}
-                Work::Deliver(at, _, event) if at == self.links.len() => self.put_out(event),
+                Work::Deliver(at, port, event) if at == self.links.len() => self.put_out(port, event),
                 Work::Deliver(at, port, event) => self.receive(at, port, event)?,
                 Work::Resume(at) => self.call(at, 0, |operator, _, output| operator.resume(output))?,
                 Work::PassTime(at) => self.pass_time(at),
@@ -111,8 +111,9 @@ impl Chain {
         Ok(self.work.is_empty())
     }
 
-    /// What came out behind the last operator since last asked.
-    pub fn take_out(&mut self) -> Vec<Event> {
+    /// What came out behind the last operator since last asked, by output. Only batches are for one output; other events are
+    /// for all.
+    pub fn take_out(&mut self) -> Vec<(Port, Event)> {
         self.out_rows = 0;
         std::mem::take(&mut self.out)
     }
@@ -131,11 +132,11 @@ impl Chain {
         }
     }
 
-    fn put_out(&mut self, event: Event) {
+    fn put_out(&mut self, port: Port, event: Event) {
         if let Event::Batch(batch) = &event {
             self.out_rows += batch.len();
         }
-        self.out.push(event);
+        self.out.push((port, event));
     }
 
     fn receive(&mut self, at: usize, port: Port, event: Event) -> Result<()> {

@@ -22,4 +22,4 @@ pub mod topology;
 
 pub use metrics::Metrics;
 pub use query::{RunningQuery, start};
-pub use topology::{OnBarrier, OperatorParts, SourceParts, Stage, Topology};
+pub use topology::{OnBarrier, OperatorParts, SourceParts, Stage, StageInput, Topology};

@@ -1,11 +1,6 @@
 //! The handle of a running query.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, thread, time::Duration};
 
 use thalweg_core::{
     Batch, Error, Event, Port, Result,
@@ -18,7 +13,7 @@ use crate::{
     pipe::{Receiver, Sender, Wakes, pipe},
     pool::{Pool, TaskRef},
     source::{SourceReader, SourceShape},
-    task::{Intake, Outlet, Pipes, Shared, Task},
+    task::{Intake, Out, Outlet, Pipes, Shared, Task},
     topology::{SourceParts, Stage, Topology},
 };
 
@@ -70,7 +65,7 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
     let results = wiring.results.take();
     let mut tasks = Vec::new();
     for (number, stage) in stages.into_iter().enumerate() {
-        let Stage { instances, inputs, source, operators, mut sink } = stage;
+        let Stage { instances, inputs, source, operators, mut sink, is_result } = stage;
         let mut source = source.map(|parts| Opener::new(parts, &settings, instances, &shared));
         for instance in 0..instances {
             let place = pool.reserve();
@@ -98,8 +93,8 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
             let outlet = match sink.take() {
                 Some((label, sink)) => Outlet::Sink { sink, label, is_dirty: false },
                 None => {
-                    let pipes = senders.into_iter().map(|sender| (sender, VecDeque::new())).collect();
-                    Outlet::Pipes { pipes, is_result: number + 1 == wiring.stages }
+                    let pipes = senders.into_iter().map(|(port, sender)| Out::new(port, sender)).collect();
+                    Outlet::Pipes { pipes, is_result }
                 }
             };
             let task = Task { label, shared: Arc::clone(&shared), intake, chain, outlet, arrived: 0, is_ending: false };
@@ -176,43 +171,44 @@ impl Drop for RunningQuery {
     }
 }
 
+/// The pipes of a task: those that end at it, by its port, and those that begin at it, by its output.
+type Ends = (Vec<(Port, Receiver)>, Vec<(Port, Sender)>);
+
 /// The pipes between all instances of all stages, to be handed to their two ends.
 struct Wiring {
-    stages: usize,
     receivers: HashMap<(usize, usize), Vec<(Port, Receiver)>>,
-    senders: HashMap<(usize, usize), Vec<Sender>>,
+    senders: HashMap<(usize, usize), Vec<(Port, Sender)>>,
     results: Option<Receiver>,
 }
 
 impl Wiring {
     fn new(stages: &[Stage]) -> Self {
-        let mut wiring =
-            Self { stages: stages.len(), receivers: HashMap::new(), senders: HashMap::new(), results: None };
+        let mut wiring = Self { receivers: HashMap::new(), senders: HashMap::new(), results: None };
         for (to, stage) in stages.iter().enumerate() {
             for (port, from) in stage.inputs.iter().enumerate() {
-                for sender in 0..stages[*from].instances {
+                for sender in 0..stages[from.stage].instances {
                     for receiver in 0..stage.instances {
                         let (tx, rx) = pipe();
-                        wiring.senders.entry((*from, sender)).or_default().push(tx);
+                        wiring.senders.entry((from.stage, sender)).or_default().push((from.port, tx));
                         wiring.receivers.entry((to, receiver)).or_default().push((port, rx));
                     }
                 }
             }
         }
-        if stages.last().is_some_and(|last| last.sink.is_none()) {
+        if let Some(stage) = stages.iter().position(|stage| stage.is_result) {
             let (tx, rx) = pipe();
             rx.set_waker(Wakes::Thread(thread::current()));
-            wiring.senders.entry((stages.len() - 1, 0)).or_default().push(tx);
+            wiring.senders.entry((stage, 0)).or_default().push((0, tx));
             wiring.results = Some(rx);
         }
         wiring
     }
 
-    fn take(&mut self, stage: usize, instance: usize, place: &TaskRef) -> (Vec<(Port, Receiver)>, Vec<Sender>) {
+    fn take(&mut self, stage: usize, instance: usize, place: &TaskRef) -> Ends {
         let receivers = self.receivers.remove(&(stage, instance)).unwrap_or_default();
         let senders = self.senders.remove(&(stage, instance)).unwrap_or_default();
         receivers.iter().for_each(|(_, receiver)| receiver.set_waker(Wakes::Task(place.clone())));
-        senders.iter().for_each(|sender| sender.set_waker(Wakes::Task(place.clone())));
+        senders.iter().for_each(|(_, sender)| sender.set_waker(Wakes::Task(place.clone())));
         (receivers, senders)
     }
 }

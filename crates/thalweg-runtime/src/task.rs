@@ -158,8 +158,8 @@ struct Input {
 pub enum Outlet {
     /// To tasks, or to the query's handle, which gets rows only.
     Pipes {
-        /// Each pipe with what does not fit into it yet.
-        pipes: Vec<(Sender, VecDeque<Envelope>)>,
+        /// Where the rows go.
+        pipes: Vec<Out>,
         /// Whether these rows are the query's result.
         is_result: bool,
     },
@@ -172,6 +172,22 @@ pub enum Outlet {
         /// Whether rows were written since the last flush.
         is_dirty: bool,
     },
+}
+
+/// A pipe that begins at a task.
+pub struct Out {
+    /// The output of the last operator whose batches it takes.
+    port: Port,
+    sender: Sender,
+    /// What does not fit into it yet.
+    waiting: VecDeque<Envelope>,
+}
+
+impl Out {
+    /// A pipe for the batches of one output.
+    pub fn new(port: Port, sender: Sender) -> Self {
+        Self { port, sender, waiting: VecDeque::new() }
+    }
 }
 
 impl Run for Task {
@@ -269,9 +285,9 @@ impl Task {
 
     /// Takes what the chain gave to the outlet; returns whether that was the end, or nobody wants more.
     fn put_out(&mut self) -> Result<bool> {
-        for event in self.chain.take_out() {
+        for (port, event) in self.chain.take_out() {
             let is_end = matches!(event, Event::Watermark(Timestamp::MAX));
-            let is_unwanted = self.outlet.put(event, self.arrived, &self.shared.counters)?;
+            let is_unwanted = self.outlet.put(port, event, self.arrived, &self.shared.counters)?;
             if is_end || is_unwanted {
                 return Ok(true);
             }
@@ -370,7 +386,7 @@ impl Outlet {
     fn flush(&mut self) -> bool {
         let Self::Pipes { pipes, .. } = self else { return true };
         let mut is_flushed = true;
-        for (sender, waiting) in pipes.iter_mut() {
+        for Out { sender, waiting, .. } in pipes.iter_mut() {
             while let Some(envelope) = waiting.pop_front() {
                 if let Err(envelope) = sender.push(envelope) {
                     waiting.push_front(envelope);
@@ -386,19 +402,20 @@ impl Outlet {
     }
 
     /// Puts an event out; returns whether nobody wants more.
-    fn put(&mut self, event: Event, arrived: u64, counters: &Counters) -> Result<bool> {
+    fn put(&mut self, port: Port, event: Event, arrived: u64, counters: &Counters) -> Result<bool> {
         match self {
             Self::Pipes { pipes, is_result } => {
                 if *is_result {
                     let Event::Batch(batch) = &event else { return Ok(false) };
                     counters.emitted(batch.len(), arrived);
                 }
-                for (_, waiting) in pipes.iter_mut() {
-                    waiting.push_back(Envelope { event: event.clone(), arrived });
+                let is_for_all = !matches!(event, Event::Batch(_));
+                for out in pipes.iter_mut().filter(|out| is_for_all || out.port == port) {
+                    out.waiting.push_back(Envelope { event: event.clone(), arrived });
                 }
                 self.flush();
                 let Self::Pipes { pipes, .. } = self else { return Ok(false) };
-                Ok(pipes.iter().all(|(sender, _)| sender.is_closed()))
+                Ok(pipes.iter().all(|out| out.sender.is_closed()))
             }
             Self::Sink { sink, label, is_dirty } => {
                 let Event::Batch(batch) = event else { return Ok(false) };

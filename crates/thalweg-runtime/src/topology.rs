@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use thalweg_core::{
-    KeyGroups, Operator, Result,
+    KeyGroups, Operator, Port, Result,
     connector::{Sink, Source},
     expression::Expression,
 };
@@ -12,7 +12,7 @@ use thalweg_plan::{Settings, node::WatermarkStrategy};
 
 /// A plan that was cut into subqueries and compiled: one stage per subquery.
 pub struct Topology {
-    /// The stages, each behind those it takes rows from. The last one gives the query's rows, or ends in a sink.
+    /// The stages, each behind those it takes rows from.
     pub stages: Vec<Stage>,
     /// How to run them.
     pub settings: Settings,
@@ -26,14 +26,25 @@ pub struct Topology {
 pub struct Stage {
     /// How many instances share the rows.
     pub instances: usize,
-    /// The stages that rows come from, by port of the first operator. None where there is a source.
-    pub inputs: Vec<usize>,
+    /// Where rows come from, by port of the first operator. None where there is a source.
+    pub inputs: Vec<StageInput>,
     /// What is read.
     pub source: Option<SourceParts>,
     /// The operators, each behind the one it takes rows from.
     pub operators: Vec<OperatorParts>,
-    /// Where the rows go, with the node's name; `None` passes them to the next stage or to the query's handle.
+    /// Where the rows go, with the node's name; `None` passes them to other stages or to the query's handle.
     pub sink: Option<(String, Box<dyn Sink>)>,
+    /// Whether the query's handle gets the rows. One stage at most, of one instance.
+    pub is_result: bool,
+}
+
+/// What a stage takes its rows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageInput {
+    /// The stage that sends.
+    pub stage: usize,
+    /// The output of its last operator.
+    pub port: Port,
 }
 
 /// Reads a table.

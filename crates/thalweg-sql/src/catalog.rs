@@ -6,7 +6,7 @@ use std::{
 };
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use sqlparser::ast::Query;
+use sqlparser::ast::{Expr, Query, SelectItem, SetExpr};
 use thalweg_core::{
     Error, Interval, Result,
     connector::{Options, TableDefinition},
@@ -151,6 +151,18 @@ impl Relation {
             Self::View(_) => "view",
         }
     }
+
+    /// The names of its columns as far as its text tells them: those of a view that ends in a star are not known.
+    pub fn column_names(&self) -> Vec<String> {
+        match self {
+            Self::Table(table) => table.columns.iter().map(|column| column.name.clone()).collect(),
+            Self::View(view) if !view.columns.is_empty() => view.columns.iter().map(|name| name.text.clone()).collect(),
+            Self::View(view) => match &*view.query.body {
+                SetExpr::Select(select) => select.projection.iter().map_while(item_name).collect(),
+                _ => Vec::new(),
+            },
+        }
+    }
 }
 
 impl Table {
@@ -179,6 +191,17 @@ impl Table {
 impl Column {
     fn field(&self, zone: &str) -> Field {
         Field::new(&self.name, in_zone(&self.data_type, zone), self.is_nullable)
+    }
+}
+
+/// The name of a column of SELECT: empty where none is written.
+fn item_name(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(name.value.clone()),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(names)) => names.last().map(|name| name.value.clone()),
+        SelectItem::UnnamedExpr(_) => Some(String::new()),
+        _ => None,
     }
 }
 

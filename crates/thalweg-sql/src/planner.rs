@@ -14,10 +14,10 @@ use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlTo
 use sqlparser::ast::{Expr as SqlExpr, Ident, Query, SelectItem, SetExpr, Statement};
 use thalweg_core::{
     Error,
-    connector::{Connector, TableDefinition},
+    connector::{Connector, Options, TableDefinition},
 };
 use thalweg_plan::{
-    Settings,
+    Settings, StreamSchema,
     node::{Anchor, WatermarkStrategy},
 };
 
@@ -39,6 +39,8 @@ pub(crate) struct Planner<'a> {
     types: Arc<dyn TypePlanner>,
     expressions: Vec<Arc<dyn ExprPlanner>>,
     relations: Vec<Arc<dyn RelationPlanner>>,
+    /// Streams by name, which stand before tables.
+    streams: &'a [(&'a str, StreamSchema)],
     used: RefCell<BTreeSet<String>>,
 }
 
@@ -66,8 +68,14 @@ impl<'a> Planner<'a> {
                 Arc::new(datafusion_functions_window::planner::WindowFunctionPlanner),
             ],
             relations: vec![Arc::new(WindowFunctions { from_first_row: settings.window_anchor == Anchor::FirstRow })],
+            streams: &[],
             used: RefCell::default(),
         }
+    }
+
+    /// The same planner, which also knows these streams.
+    pub fn over(self, streams: &'a [(&'a str, StreamSchema)]) -> Self {
+        Self { streams, ..self }
     }
 
     pub fn options(&self) -> &ConfigOptions {
@@ -148,6 +156,7 @@ impl<'a> Planner<'a> {
             is_bounded: source.is_bounded(),
             partitions: source.partitions().len(),
             definition,
+            stream: None,
         })
     }
 
@@ -244,6 +253,30 @@ pub(crate) struct Readable {
     pub watermark: Option<WatermarkStrategy>,
     pub is_bounded: bool,
     pub partitions: usize,
+    /// What is known of it, if it is no table but a stream that is planned elsewhere.
+    pub stream: Option<StreamSchema>,
+}
+
+impl Readable {
+    fn stream(name: &str, schema: &StreamSchema) -> Self {
+        let columns = schema.arrow();
+        let definition = TableDefinition {
+            name: name.to_string(),
+            columns: Arc::clone(&columns),
+            options: Options::default(),
+            time: None,
+        };
+        Self {
+            definition,
+            columns,
+            physical: Arc::clone(&schema.columns),
+            computed: None,
+            watermark: None,
+            is_bounded: schema.is_bounded,
+            partitions: 1,
+            stream: Some(schema.clone()),
+        }
+    }
 }
 
 /// Takes no filters, so that they stay in the plan as nodes.
@@ -294,6 +327,9 @@ impl ContextProvider for Planner<'_> {
             let error = Error::query(format!("table \"{name}\" not found"));
             return Err(ours(error.with_hint("names of tables have one part: there are no catalogs and databases")));
         };
+        if let Some((name, schema)) = self.streams.iter().find(|(name, _)| *name == table.as_ref()) {
+            return Ok(Arc::new(Readable::stream(name, schema)));
+        }
         let Some(relation) = self.catalog.get(table) else {
             return Err(ours(self.catalog.not_found(table, "table")));
         };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 use datafusion_expr::{Cast, Expr, LogicalPlan, LogicalPlanBuilder};
-use sqlparser::ast::Query;
+use sqlparser::ast::{Query, SelectItem, SetExpr};
 use thalweg_core::{Error, Result, connector::Connector, error::Span};
-use thalweg_plan::{Plan, Settings, node::Sink};
+use thalweg_plan::{Plan, Settings, StreamSchema, node::Sink};
 
 use crate::{
     catalog::{Catalog, Relation},
@@ -20,6 +20,9 @@ use crate::{
     refuse,
     script::{self, Statement, Words},
 };
+
+/// What a stream is called in the planning of expressions over it.
+const STREAM: &str = "stream";
 
 /// Tables, views and settings, and a way to run statements.
 pub struct Session {
@@ -163,17 +166,53 @@ impl Session {
         }
     }
 
+    /// Plans a query, or an INSERT, over streams that are planned elsewhere. In the plan each stands as a source without a
+    /// connector, to be replaced.
+    ///
+    /// Errors: as [`Session::execute`]; `Error::Query` if the text is something else.
+    pub fn plan_over(&self, streams: &[(&str, StreamSchema)], text: &str) -> Result<Plan> {
+        let plan = || {
+            let statements = script::parse(text)?;
+            match &statements[..] {
+                [Statement { kind: Kind::Query(query), words }] => self.select_over(streams, query, words),
+                [Statement { kind: Kind::Insert(into), words }] => self.insert_over(streams, into, words),
+                _ => Err(Error::query("this is not one query").with_hint("write one SELECT")),
+            }
+        };
+        depth::with_room(plan).map_err(diagnose::in_our_words)
+    }
+
+    /// Expressions over the columns of a stream, with their types settled and constants computed.
+    ///
+    /// Errors: `Error::Query` that says which text is wrong.
+    pub fn expressions_over(&self, stream: &StreamSchema, texts: &[&str]) -> Result<Vec<Expr>> {
+        let plan = |text: &str| {
+            let written = one_expression(text)?;
+            let physical = stream.arrow();
+            let planned = self.planner().expressions(STREAM, &physical, &[(text.to_string(), written)]);
+            let planned = planned.map_err(|error| diagnose::planning(error, &Words::none()))?;
+            refuse::check_expressions(&planned, &Words::none())?;
+            planned.into_iter().next().ok_or_else(|| Error::bug("one expression gives one"))
+        };
+        let all = || texts.iter().map(|text| plan(text).map_err(|error| error.within(&format!("{text:?}")))).collect();
+        depth::with_room(all).map_err(diagnose::in_our_words)
+    }
+
     fn planner(&self) -> Planner<'_> {
         Planner::new(&self.catalog, &self.connectors, &self.functions, &self.settings)
     }
 
     fn select(&self, query: &Query, words: &Words) -> Result<Plan> {
-        let plan = |query: &Query| self.plan_select(query, words);
+        self.select_over(&[], query, words)
+    }
+
+    fn select_over(&self, streams: &[(&str, StreamSchema)], query: &Query, words: &Words) -> Result<Plan> {
+        let plan = |query: &Query| self.plan_select(streams, query, words);
         plan(query).map_err(|error| diagnose::place(error, query, words, &plan))
     }
 
-    fn plan_select(&self, query: &Query, words: &Words) -> Result<Plan> {
-        let planner = self.planner();
+    fn plan_select(&self, streams: &[(&str, StreamSchema)], query: &Query, words: &Words) -> Result<Plan> {
+        let planner = self.planner().over(streams);
         refuse::query(query, words)?;
         clauses::check(query, &self.functions, words)?;
         let plan = planner.query(query).map_err(|error| diagnose::planning(error, words))?;
@@ -181,12 +220,17 @@ impl Session {
     }
 
     fn insert(&self, into: &Insert, words: &Words) -> Result<Plan> {
-        let plan = |query: &Query| self.plan_insert(&Insert { query: Box::new(query.clone()), ..into.clone() }, words);
+        self.insert_over(&[], into, words)
+    }
+
+    fn insert_over(&self, streams: &[(&str, StreamSchema)], into: &Insert, words: &Words) -> Result<Plan> {
+        let of = |query: &Query| Insert { query: Box::new(query.clone()), ..into.clone() };
+        let plan = |query: &Query| self.plan_insert(streams, &of(query), words);
         plan(&into.query).map_err(|error| diagnose::place(error, &into.query, words, &plan))
     }
 
-    fn plan_insert(&self, into: &Insert, words: &Words) -> Result<Plan> {
-        let planner = self.planner();
+    fn plan_insert(&self, streams: &[(&str, StreamSchema)], into: &Insert, words: &Words) -> Result<Plan> {
+        let planner = self.planner().over(streams);
         clauses::check(&into.query, &self.functions, words)?;
         let (plan, table) = insert::plan(into, &self.catalog, &planner, words)?;
         crate::planner::connector(&self.connectors, &table).map_err(|error| error.at(into.table.at))?;
@@ -231,6 +275,21 @@ impl Session {
             None => self.set(key, "", *at, *at),
         }
     }
+}
+
+/// A text that is one expression.
+fn one_expression(text: &str) -> Result<sqlparser::ast::Expr> {
+    let statements = script::parse(&format!("SELECT {text}"))?;
+    if let [Statement { kind: Kind::Query(query), .. }] = &statements[..]
+        && let SetExpr::Select(select) = &*query.body
+        && let [SelectItem::UnnamedExpr(written) | SelectItem::ExprWithAlias { expr: written, .. }] =
+            &select.projection[..]
+        && select.from.is_empty()
+        && select.selection.is_none()
+    {
+        return Ok(written.clone());
+    }
+    Err(Error::query("this is not one expression"))
 }
 
 /// The plan with columns that every sink can take: texts of one kind, and nothing that contains others.

@@ -8,7 +8,7 @@ use thalweg_plan::{Node, Plan, node::Sink, render};
 use thalweg_runtime::OnBarrier;
 use thalweg_sql::{ExplainFormat, Outcome, Session, Statement};
 
-use crate::{backends::local, query::Query};
+use crate::{backends::local, query::Query, topology::Topology};
 
 /// Holds tables, views and settings, and runs SQL.
 ///
@@ -94,6 +94,15 @@ impl Engine {
             Outcome::Plan(plan) | Outcome::Explain(plan, _) => Ok(Some(plan)),
             Outcome::Done | Outcome::Rows(_) => Ok(None),
         }
+    }
+
+    /// Begins a plan that is built in Rust.
+    pub fn topology(&self) -> Topology<'_> {
+        Topology::new(self)
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
     }
 
     /// Runs a plan on this machine.

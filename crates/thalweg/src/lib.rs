@@ -10,17 +10,21 @@
 //! ```
 //!
 //! * [`engine`]: SQL in, queries out
+//! * [`topology`]: plans that are built in Rust
 //! * [`query`]: the handle of a query: rows, stop, metrics
 //! * [`backends`]: where a plan runs
 
 pub mod backends;
 pub mod engine;
 pub mod query;
+pub mod topology;
 
 pub use engine::Engine;
 pub use query::{Kind, Query};
 pub use thalweg_connectors::Memory;
-pub use thalweg_core::{Error, Result};
+pub use thalweg_core::{Batch, Error, Result, Timestamp};
+pub use thalweg_operators::function::Row;
 pub use thalweg_plan::Plan;
 pub use thalweg_runtime::{Metrics, query::Control};
 pub use thalweg_sql::{Statement, caret};
+pub use topology::Topology;

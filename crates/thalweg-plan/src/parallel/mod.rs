@@ -32,6 +32,8 @@ pub struct Subquery {
 pub struct Exchange {
     /// The subquery that sends.
     pub from: SubqueryId,
+    /// The output of its last node that is meant; 0, unless that is a split.
+    pub port: usize,
     /// Who receives which rows.
     pub route: Route,
 }
@@ -51,7 +53,8 @@ pub fn parallelize(plan: &Plan) -> ParallelPlan {
         let before = planned.inputs.iter().map(|input| home[input.0]).collect::<Vec<_>>();
         let joined = before.first().copied().filter(|b| before.len() == 1 && joins(plan, id, &subqueries[b.0]));
         let place = joined.unwrap_or_else(|| {
-            let inputs = before.iter().map(|from| Exchange { from: *from, route: Route::Gather }).collect();
+            let port = if let Node::Branch(output) = planned.node { output } else { 0 };
+            let inputs = before.iter().map(|from| Exchange { from: *from, port, route: Route::Gather }).collect();
             subqueries.push(Subquery { nodes: Vec::new(), instances: instances(plan, &planned.node), inputs });
             SubqueryId(subqueries.len() - 1)
         });
@@ -66,8 +69,8 @@ fn joins(plan: &Plan, id: NodeId, subquery: &Subquery) -> bool {
     let planned = plan.node(id);
     let is_last = subquery.nodes.last() == planned.inputs.first();
     let is_shared = plan.consumers(planned.inputs[0]).count() > 1;
-    let follows =
-        planned.node.is_stateless() || (subquery.instances == 1 && !matches!(planned.node, Node::Aggregate(_)));
+    let begins_anew = matches!(planned.node, Node::Aggregate(_) | Node::Branch(_));
+    let follows = planned.node.is_stateless() || (subquery.instances == 1 && !begins_anew);
     is_last && !is_shared && follows
 }
 

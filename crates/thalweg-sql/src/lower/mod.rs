@@ -124,6 +124,7 @@ impl Lowering<'_> {
             window: None,
             is_bounded: readable.is_bounded,
         };
+        let schema = readable.stream.clone().unwrap_or(schema);
         let source = Source {
             table: readable.definition.clone(),
             physical: Arc::clone(&readable.physical),

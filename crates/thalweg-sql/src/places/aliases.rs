@@ -2,20 +2,37 @@
 
 use std::{collections::HashMap, ops::ControlFlow};
 
-use sqlparser::ast::{Expr, Ident, Query, Select, SelectItem, SetExpr, TableAlias, TableFactor, Visitor};
+use sqlparser::ast::{Expr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, TableAlias, TableFactor, Visitor};
 
 /// The expressions that were given a name, by name.
-#[derive(Debug, Default)]
-pub(super) struct Aliases(HashMap<String, Vec<Expr>>);
+#[derive(Debug)]
+pub(super) struct Aliases<'a> {
+    meanings: HashMap<String, Vec<Expr>>,
+    /// The columns of tables, by the table's name.
+    tables: &'a HashMap<String, Vec<String>>,
+}
 
-impl Aliases {
+impl<'a> Aliases<'a> {
+    pub(super) fn new(tables: &'a HashMap<String, Vec<String>>) -> Self {
+        Self { meanings: HashMap::new(), tables }
+    }
+
     /// What a name may stand for.
     pub(super) fn of(&self, name: &str) -> &[Expr] {
-        self.0.get(name).map_or(&[], Vec::as_slice)
+        self.meanings.get(name).map_or(&[], Vec::as_slice)
     }
 
     fn add(&mut self, name: &Ident, expression: &Expr) {
-        self.0.entry(name.value.clone()).or_default().push(expression.clone());
+        self.meanings.entry(name.value.clone()).or_default().push(expression.clone());
+    }
+
+    /// `FROM t AS u (a, b)` names the columns of a table anew.
+    fn rename_table(&mut self, table: &ObjectName, alias: &TableAlias) {
+        let name = table.0.last().and_then(|part| part.as_ident());
+        let Some(columns) = name.and_then(|name| self.tables.get(&name.value)) else { return };
+        for (name, column) in alias.columns.iter().zip(columns) {
+            self.add(&name.name, &Expr::Identifier(Ident::new(column)));
+        }
     }
 
     /// `AS t (a, b)` names the columns of a query anew.
@@ -55,7 +72,7 @@ pub(super) fn item(item: &SelectItem) -> Option<&Expr> {
     }
 }
 
-impl Visitor for Aliases {
+impl Visitor for Aliases<'_> {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
@@ -75,8 +92,10 @@ impl Visitor for Aliases {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Derived { subquery, alias, .. } = factor {
-            self.rename(alias.as_ref(), subquery);
+        match factor {
+            TableFactor::Derived { subquery, alias, .. } => self.rename(alias.as_ref(), subquery),
+            TableFactor::Table { name, alias: Some(alias), .. } => self.rename_table(name, alias),
+            _ => {}
         }
         ControlFlow::Continue(())
     }

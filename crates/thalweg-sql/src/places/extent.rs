@@ -65,34 +65,40 @@ impl<'a> Range<'a> {
         let leads = |token: &TokenWithSpan| {
             keywords.iter().any(|word| is_word(token, word) || (is_sign && token.token.to_string() == *word))
         };
-        if matches!(expression, Expr::Nested(_)) {
-            self.first -= usize::from(self.first > 0 && tokens[self.first - 1].token == Token::LParen);
+        let bracket = match expression {
+            Expr::Nested(_) | Expr::Tuple(_) => Some(Token::LParen),
+            Expr::Array(_) => Some(Token::LBracket),
+            _ => None,
+        };
+        if bracket.is_some() {
+            let is_open = self.first > 0 && Some(&tokens[self.first - 1].token) == bracket.as_ref();
+            self.first -= usize::from(is_open);
         } else if let Some(back) = (1..=reach.min(self.first)).find(|back| leads(&tokens[self.first - back])) {
             self.first -= back;
         }
         self.balance();
     }
 
-    /// Takes parentheses that belong to one inside.
+    /// Takes parentheses and brackets that belong to one inside.
     fn balance(&mut self) {
         let (mut open, mut unopened) = (0usize, 0usize);
         for token in &self.words.tokens[self.first..=self.last] {
             match token.token {
-                Token::LParen => open += 1,
-                Token::RParen if open > 0 => open -= 1,
-                Token::RParen => unopened += 1,
+                Token::LParen | Token::LBracket => open += 1,
+                Token::RParen | Token::RBracket if open > 0 => open -= 1,
+                Token::RParen | Token::RBracket => unopened += 1,
                 _ => {}
             }
         }
         while unopened > 0 && self.first > 0 {
             self.first -= 1;
-            unopened -= usize::from(self.words.tokens[self.first].token == Token::LParen);
+            unopened -= usize::from(matches!(self.words.tokens[self.first].token, Token::LParen | Token::LBracket));
         }
         while open > 0 && self.last + 1 < self.words.tokens.len() {
             self.last += 1;
             match self.words.tokens[self.last].token {
-                Token::LParen => open += 1,
-                Token::RParen => open -= 1,
+                Token::LParen | Token::LBracket => open += 1,
+                Token::RParen | Token::RBracket => open -= 1,
                 _ => {}
             }
         }

@@ -17,7 +17,7 @@ const DEPTH: u32 = 8;
 /// An expression that is looked for.
 pub(super) struct Matching<'a> {
     pub wanted: &'a Expr,
-    pub aliases: &'a Aliases,
+    pub aliases: &'a Aliases<'a>,
 }
 
 impl Matching<'_> {

@@ -11,7 +11,7 @@ mod aliases;
 mod extent;
 mod matching;
 
-use std::ops::ControlFlow;
+use std::{collections::HashMap, ops::ControlFlow};
 
 use sqlparser::{
     ast::{Expr, Query, SetExpr, Value, Visit, visit_expressions},
@@ -42,6 +42,8 @@ pub struct Places {
     code: Vec<Code>,
     insert: Option<Target>,
     elsewhere: Vec<Elsewhere>,
+    /// The columns of the tables and views that are read, in order.
+    columns: HashMap<String, Vec<String>>,
 }
 
 /// What INSERT writes into.
@@ -79,7 +81,7 @@ impl Places {
         while let Kind::Explain(inner, _) = kind {
             kind = inner;
         }
-        let mut places = Self { words, code: Vec::new(), insert: None, elsewhere: Vec::new() };
+        let mut places = Self { words, code: Vec::new(), insert: None, elsewhere: Vec::new(), columns: HashMap::new() };
         match kind {
             Kind::Query(query) => places.code.push(Code::Query(query.clone())),
             Kind::CreateView(view) => places.code.push(Code::Query(view.query.clone())),
@@ -104,6 +106,7 @@ impl Places {
     }
 
     fn add(&mut self, name: &str, relation: &Relation, at: Span) {
+        self.columns.insert(name.to_string(), relation.column_names());
         match relation {
             Relation::View(view) => {
                 let code = Code::Query(view.query.clone());
@@ -147,7 +150,7 @@ impl Places {
 
     fn expression(&self, error: Error, text: &str) -> Error {
         let Some(wanted) = read(text) else { return self.by_node(error) };
-        let mut aliases = Aliases::default();
+        let mut aliases = Aliases::new(&self.columns);
         let elsewhere = self.elsewhere.iter().map(|elsewhere| &elsewhere.code);
         self.code.iter().chain(elsewhere).for_each(|code| code.visit(&mut aliases));
         let matching = Matching { wanted: &wanted, aliases: &aliases };
@@ -252,7 +255,7 @@ impl Code {
         };
     }
 
-    fn visit(&self, aliases: &mut Aliases) {
+    fn visit(&self, aliases: &mut Aliases<'_>) {
         let _: ControlFlow<()> = match self {
             Self::Query(query) => query.visit(aliases),
             Self::Expression(expression) => expression.visit(aliases),

@@ -5,24 +5,25 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, SortOptions, TimeUnit};
 use datafusion_common::DFSchema;
+use datafusion_expr::ExprSchemable;
 use thalweg_core::{
-    Error, KeyGroups, Operator, Result,
-    connector::{Connector, Read, Reader, Source, TableDefinition, Wake},
+    Batch, Error, KeyGroups, Operator, Progress, Result,
+    connector::{Connector, Read, Reader, Sink, Source, TableDefinition, Wake},
     window::Grid,
 };
 use thalweg_expressions::{aggregate, compile as compile_expression, constant_rows};
 use thalweg_operators::{
-    Aggregate, Filter, Limit, Map, Sort, Union, Window,
+    Aggregate, Filter, Limit, Map, Rebatch, Sort, Split, Union, Window,
     aggregate::{Call, Parts, functions::native, windowing::Windowing},
     window::{Clock, WindowSpec},
 };
 use thalweg_plan::{
     Node, NodeId, Plan, Settings, StreamSchema,
-    node::{self, Anchor},
-    parallel::{Subquery, parallelize},
+    node::{self, Anchor, FunctionParts},
+    parallel::{Exchange, Subquery, parallelize},
     settings::FloatSum,
 };
-use thalweg_runtime::{OnBarrier, OperatorParts, SourceParts, Stage, Topology};
+use thalweg_runtime::{OnBarrier, OperatorParts, SourceParts, Stage, StageInput, Topology};
 
 use super::not_null::NotNull;
 
@@ -64,9 +65,16 @@ fn make<O: Operator + 'static>(new: impl Fn() -> Result<O> + Send + Sync + 'stat
 
 impl Compiler<'_> {
     fn stage(&self, subquery: &Subquery) -> Result<Stage> {
-        let inputs = subquery.inputs.iter().map(|input| input.from.0).collect();
-        let mut stage =
-            Stage { instances: subquery.instances, inputs, source: None, operators: Vec::new(), sink: None };
+        let input = |input: &Exchange| StageInput { stage: input.from.0, port: input.port };
+        let inputs = subquery.inputs.iter().map(input).collect();
+        let mut stage = Stage {
+            instances: subquery.instances,
+            inputs,
+            source: None,
+            operators: Vec::new(),
+            sink: None,
+            is_result: false,
+        };
         for id in &subquery.nodes {
             self.add(*id, &mut stage).map_err(|error| error.in_node(self.plan.label(*id)))?;
         }
@@ -87,7 +95,15 @@ impl Compiler<'_> {
                 stage.source = Some(constant_source(label, rows));
                 return Ok(());
             }
-            Node::Sink(node::Sink::Result) => return Ok(()),
+            Node::Branch(_) => return Ok(()),
+            Node::Sink(node::Sink::Result) => {
+                stage.is_result = true;
+                return Ok(());
+            }
+            Node::Sink(node::Sink::Discard) => {
+                stage.sink = Some((label, Box::new(Discard)));
+                return Ok(());
+            }
             Node::Sink(node::Sink::Table(table)) => {
                 let sink = self.connector(table)?.sink(table)?;
                 stage.sink = Some((label, NotNull::guard(sink, &table.columns)));
@@ -108,6 +124,25 @@ impl Compiler<'_> {
             }
             Node::Aggregate(aggregate) => self.aggregate(id, aggregate, output)?,
             Node::Union => vec![make(move || Ok(Union::new(Arc::clone(&output))))],
+            Node::Split(split) => {
+                let compiled = split.predicates.iter().map(|e| compile_expression(e, self.input(id)));
+                let predicates = compiled.collect::<Result<Vec<_>>>()?;
+                vec![make(move || Ok(Split::new(predicates.clone())))]
+            }
+            Node::Batch(rows) => {
+                let rows = *rows;
+                vec![make(move || Ok(Rebatch::new(rows, Arc::clone(&output))))]
+            }
+            Node::Function(function) => {
+                let compiled = function.keys.iter().map(|key| compile_expression(key, self.input(id)));
+                let keys = compiled.collect::<Result<_>>()?;
+                let kinds = function.keys.iter().map(|key| key.get_type(self.input(id)));
+                let key_types = kinds.collect::<Result<_, _>>().map_err(|error| Error::bug(error.to_string()))?;
+                let parts = FunctionParts { keys, key_types, output, key_groups: self.key_groups };
+                let function = Arc::clone(&function.make);
+                let make: Make = Arc::new(move || function(parts.clone()));
+                vec![make]
+            }
             Node::Sort(sort) => {
                 let (fetch, rows) = (sort.fetch, self.settings().batch_rows);
                 let mut keys = Vec::new();
@@ -238,6 +273,15 @@ fn aggregate_call(call: &node::AggregateCall, input: &DFSchema, exact_floats: bo
 fn constant_source(label: String, rows: RecordBatch) -> SourceParts {
     let source = Box::new(Constant { rows, partitions: ["values".to_string()] });
     SourceParts { label, table: "values".to_string(), source, computed: None, watermark: None, skips_bad_rows: false }
+}
+
+/// Takes rows that a function has seen already.
+struct Discard;
+
+impl Sink for Discard {
+    fn write(&mut self, _: &Batch) -> Result<Progress> {
+        Ok(Progress::Done)
+    }
 }
 
 /// Rows written in the query, as a source.
