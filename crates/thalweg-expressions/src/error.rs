@@ -30,6 +30,10 @@ pub fn from_arrow(error: &ArrowError) -> Error {
         ArrowError::ExternalError(inner) => from_other(inner.as_ref()),
         ArrowError::DivideByZero => Error::data("division by zero"),
         ArrowError::NotYetImplemented(m) => Error::query(bare(m)),
+        ArrowError::CastError(m) if m.contains("different timezone") => {
+            Error::data("a local time that the session's clocks skip, or show twice, is no instant")
+                .with_hint("write the time with its offset, or SET 'time.zone' = 'UTC'")
+        }
         ArrowError::ParseError(m)
         | ArrowError::CastError(m)
         | ArrowError::ComputeError(m)

@@ -111,6 +111,11 @@ impl Chain {
         Ok(self.work.is_empty())
     }
 
+    /// Whether the input has ended, so that all that is left is to bring out what was held.
+    pub fn is_at_end(&self) -> bool {
+        self.links.first().is_some_and(|link| link.frontier.combined() == Timestamp::MAX)
+    }
+
     /// What came out behind the last operator since last asked, by output. Only batches are for one output; other events are
     /// for all.
     pub fn take_out(&mut self) -> Vec<(Port, Event)> {

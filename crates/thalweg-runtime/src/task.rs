@@ -233,6 +233,8 @@ impl Task {
             }
             let is_idle = self.chain.advance()?;
             self.is_ending = self.put_out()?;
+            // Who stops a query does not wait for all that comes at the end of its input.
+            self.is_ending |= !is_idle && self.chain.is_at_end() && self.shared.is_stopping.load(Acquire);
             self.check_memory()?;
             if is_idle
                 && !self.is_ending

@@ -34,13 +34,14 @@ pub(crate) fn names<'a>(title: &str, names: impl Iterator<Item = &'a str>) -> Re
 }
 
 /// All settings with their present values and what they do.
-pub(crate) fn settings(settings: &Settings) -> Result<RecordBatch> {
-    let entries = settings.entries();
+pub(crate) fn settings(settings: &Settings, only: Option<&str>) -> Result<RecordBatch> {
     let meaning = thalweg_plan::settings::KEYS.iter().map(|(_, _, meaning)| *meaning);
+    let entries = settings.entries().into_iter().zip(meaning);
+    let entries: Vec<_> = entries.filter(|((key, _), _)| only.is_none_or(|only| only == *key)).collect();
     rows(vec![
-        ("key", text(entries.iter().map(|(key, _)| *key))),
-        ("value", text(entries.iter().map(|(_, value)| value))),
-        ("meaning", text(meaning)),
+        ("key", text(entries.iter().map(|((key, _), _)| *key))),
+        ("value", text(entries.iter().map(|((_, value), _)| value))),
+        ("meaning", text(entries.iter().map(|(_, meaning)| *meaning))),
     ])
 }
 

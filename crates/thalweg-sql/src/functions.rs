@@ -11,6 +11,7 @@ use datafusion_expr::{
 
 use crate::{bounded::bounded, types};
 
+mod average;
 mod difference;
 mod patterned;
 mod real;
@@ -56,7 +57,9 @@ impl Functions {
         scalar.insert(difference::NAME.to_string(), Arc::new(ScalarUDF::from(difference::TimestampDifference::new())));
         scalar.insert(LOCAL_TIMESTAMP.to_string(), Arc::new(ScalarUDF::from(LocalTimestamp::new())));
         let mut aggregate = BTreeMap::new();
-        for function in datafusion_functions_aggregate::all_default_aggregate_functions() {
+        for function in
+            datafusion_functions_aggregate::all_default_aggregate_functions().into_iter().map(average::average)
+        {
             for name in std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str)) {
                 aggregate.insert(name.to_lowercase(), Arc::clone(&function));
             }

@@ -123,8 +123,12 @@ fn is_comparison(operator: Operator) -> bool {
 }
 
 fn call(operation: Operation, output: DataType, operands: Vec<Expr>) -> Expr {
-    // What is volatile is not computed when a query is planned.
-    let is_kept = output.is_decimal() && !matches!(operation, Operation::Canonical | Operation::Same | Operation::Lazy);
+    // What is volatile is neither computed when a query is planned, nor computed once where it stands twice.
+    let is_kept = match operation {
+        Operation::Lazy => true,
+        Operation::Canonical | Operation::Same => false,
+        _ => output.is_decimal(),
+    };
     let volatility = if is_kept { Volatility::Volatile } else { Volatility::Immutable };
     let function = ScalarUDF::from(Exact { operation, output, signature: Signature::variadic_any(volatility) });
     Expr::ScalarFunction(ScalarFunction::new_udf(function.into(), operands))

@@ -134,7 +134,13 @@ impl Session {
                 self.set(key, value, words.find_text(value).unwrap_or(*at), *at)?;
                 Ok(Outcome::Done)
             }
-            Kind::ShowSettings => describe::settings(&self.settings).map(Outcome::Rows),
+            Kind::ShowSettings(key) => {
+                if let Some((key, at)) = key {
+                    self.known_setting(key, *at)?;
+                }
+                let key = key.as_ref().map(|(key, _)| key.as_str());
+                describe::settings(&self.settings, key).map(Outcome::Rows)
+            }
             Kind::Reset(key) => {
                 self.reset(key.as_ref())?;
                 Ok(Outcome::Done)
@@ -252,15 +258,21 @@ impl Session {
                 .with_hint("zones are named 'UTC', 'Europe/Berlin' or '+02:00'")
                 .at(at_value));
         }
-        let known = thalweg_plan::settings::KEYS.iter().any(|(name, ..)| *name == key);
-        self.settings.set(key, value).map_err(|error| {
-            let near = diagnose::near(key, thalweg_plan::settings::KEYS.iter().map(|(name, ..)| *name));
-            let error = match near.filter(|_| !known) {
-                Some(hint) => error.with_hint(hint),
-                None => error,
-            };
-            error.at(if known { at_value } else { at_key })
-        })
+        self.known_setting(key, at_key)?;
+        self.settings.set(key, value).map_err(|error| error.at(at_value))
+    }
+
+    fn known_setting(&self, key: &str, at: Span) -> Result<()> {
+        let keys = || thalweg_plan::settings::KEYS.iter().map(|(name, ..)| *name);
+        if keys().any(|name| name == key) {
+            return Ok(());
+        }
+        let error = self.settings.clone().set(key, "").err().unwrap_or_else(|| Error::bug("no key, and no error"));
+        let error = match diagnose::near(key, keys()) {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        };
+        Err(error.at(at))
     }
 
     fn reset(&mut self, key: Option<&(String, Span)>) -> Result<()> {
@@ -271,8 +283,7 @@ impl Session {
         };
         match fresh.entries().into_iter().find(|(name, _)| name == key) {
             Some((_, value)) => self.set(key, &value, *at, *at),
-            // Says which settings there are.
-            None => self.set(key, "", *at, *at),
+            None => self.known_setting(key, *at),
         }
     }
 }

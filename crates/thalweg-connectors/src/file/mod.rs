@@ -22,11 +22,14 @@ use thalweg_core::{
     connector::{Connector, Options, Reader, Sink, Source, TableDefinition, Wake},
 };
 
-use crate::format::{
-    Format,
-    bad_rows::BadRows,
-    reader::FormatReader,
-    window::{Bytes, Fill},
+use crate::{
+    csv::Csv,
+    format::{
+        Format,
+        bad_rows::BadRows,
+        reader::FormatReader,
+        window::{Bytes, Fill},
+    },
 };
 use compression::{Compression, Input};
 
@@ -56,7 +59,10 @@ impl Connector for File {
         // The files of a directory or a pattern may tell their format by their own names.
         let is_open = paths::format(path).is_none() && (path.contains(['*', '?', '[']) || paths::is_directory(path));
         match is_open && table.options.get("format").is_none() {
-            true => Ok(()),
+            true => {
+                Csv::new(&table.options)?;
+                table.options.check(&[OPTIONS, &["connector", "format", "bad.rows"], Csv::OPTIONS].concat())
+            }
             false => format(&table.options, path).map(drop),
         }
     }
@@ -120,6 +126,12 @@ impl Files {
         let compression = Compression::new(&table.options)?;
         let _: Option<bool> = table.options.parse("overwrite", "'true' or 'false'")?;
         let paths = paths::find(pattern)?;
+        let is_told = table.options.get("format").is_some() || paths::format(pattern).is_some();
+        if !is_told && let Some(other) = paths.iter().find(|path| paths::format(path) != paths::format(&paths[0])) {
+            let message =
+                format!("the files of '{pattern}' are of several formats, by their names: {} and {other}", paths[0]);
+            return Err(Error::query(message).with_hint("set 'format', or a pattern such as '*.csv' in 'path'"));
+        }
         let format = format(&table.options, if paths::format(pattern).is_some() { pattern } else { &paths[0] })?;
         Ok(Self { table: table.clone(), pattern: pattern.into(), paths, format, compression })
     }

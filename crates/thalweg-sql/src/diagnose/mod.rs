@@ -213,6 +213,11 @@ fn schema(error: SchemaError, words: &Words, place: Option<Span>) -> Error {
 }
 
 fn two_columns(name: &str) -> Error {
+    // DataFusion's name of a call does not tell `x` from `CAST(x AS …)`.
+    if name.ends_with(')') && name.contains('(') {
+        return Error::query(format!("{name} stands here twice, with and without a CAST inside"))
+            .with_hint("cast in a subquery: SELECT sum(x), sum(y) FROM (SELECT x, CAST(x AS DOUBLE) AS y FROM t)");
+    }
     Error::query(format!("two columns are named \"{name}\"")).with_hint("name one of them anew with AS")
 }
 

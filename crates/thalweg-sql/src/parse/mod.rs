@@ -24,17 +24,29 @@ use reader::Reader;
 pub(crate) enum Kind {
     CreateTable(Box<CreateTable>),
     CreateView(Box<CreateView>),
-    Drop { is_view: bool, name: Name, if_exists: bool },
+    Drop {
+        is_view: bool,
+        name: Name,
+        if_exists: bool,
+    },
     Query(Box<Query>),
     Insert(Box<Insert>),
     Explain(Box<Kind>, ExplainFormat),
-    Set { key: String, value: String, at: Span },
-    ShowSettings,
+    Set {
+        key: String,
+        value: String,
+        at: Span,
+    },
+    /// All, or one.
+    ShowSettings(Option<(String, Span)>),
     Reset(Option<(String, Span)>),
     ShowTables,
     ShowViews,
     ShowFunctions,
-    ShowCreate { is_view: bool, name: Name },
+    ShowCreate {
+        is_view: bool,
+        name: Name,
+    },
     Describe(Name),
 }
 
@@ -303,9 +315,12 @@ impl Reader<'_> {
 
     fn set(&mut self) -> Result<Kind> {
         if self.is_end() {
-            return Ok(Kind::ShowSettings);
+            return Ok(Kind::ShowSettings(None));
         }
         let (key, at) = self.key()?;
+        if self.is_end() {
+            return Ok(Kind::ShowSettings(Some((key, at))));
+        }
         if !self.parser.consume_token(&Token::Eq) {
             self.expect_word("TO")?;
         }

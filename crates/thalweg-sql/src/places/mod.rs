@@ -218,7 +218,7 @@ impl Places {
             }),
             Some("Sink") => self.insert.as_ref().map(|target| target.insert.table.at),
             Some("Filter") => self.only(&["WHERE", "HAVING"]),
-            Some("Aggregate") => self.only(&["GROUP"]),
+            Some("Aggregate") => self.only(&["GROUP"]).or_else(|| self.only(&["SELECT"])),
             Some("Sort") => self.only(&["ORDER"]),
             Some("Limit") => self.only(&["LIMIT", "OFFSET"]),
             _ => None,

@@ -15,6 +15,12 @@ Examples:
   thalweg explain departures.sql --dot | dot -Tsvg > plan.svg
   thalweg completions bash > ~/.local/share/bash-completion/completions/thalweg";
 
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  thalweg explain departures.sql                    a tree of nodes for each query
+  thalweg explain departures.sql --json             for programs
+  thalweg explain departures.sql --dot | dot -Tsvg > plan.svg";
+
 const CODES: &str = "\
 Exit codes:
     0  all was done; also if the reader of the rows has left, as head does
@@ -49,6 +55,7 @@ pub enum Task {
     #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{CODES}"))]
     Run(Run),
     /// Shows how queries would be run, without running them.
+    #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(Explain),
     /// Prints the script that lets a shell complete this command.
     Completions {
