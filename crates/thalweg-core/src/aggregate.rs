@@ -1,11 +1,11 @@
 //! Aggregates over many groups at a time.
 
-use std::fmt::Debug;
+use std::{any::Any, fmt::Debug};
 
 use arrow_array::{ArrayRef, BooleanArray};
 use arrow_schema::{DataType, FieldRef};
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// An aggregate function on given argument types: makes accumulators, and says what may be done with them.
 pub trait Aggregate: Send + Sync + Debug {
@@ -73,10 +73,26 @@ pub trait Accumulator: Send {
     /// Adds states: row `i` of the state columns goes into group `groups[i]`.
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()>;
 
+    /// Whether [`Accumulator::absorb`] takes in accumulators of the same function as they are, without their states.
+    fn can_absorb(&self) -> bool {
+        false
+    }
+
+    /// Adds the groups of another accumulator of the same function, which stays as it is: its group `i` goes into group
+    /// `groups[i]`. To be called only if [`Accumulator::can_absorb`].
+    fn absorb(&mut self, _other: &dyn Accumulator, _groups: &[u32], _count: usize) -> Result<()> {
+        Err(Error::bug("this accumulator takes in states only"))
+    }
+
+    /// The accumulator itself, for another one of the same function.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
+
     /// The state of every group, in order; the accumulator is left without groups.
     fn take_state(&mut self) -> Result<Vec<ArrayRef>>;
 
-    /// The result of every group, in order; the accumulator is left without groups.
+    /// The result of every group, in order; the accumulator is left without groups, and may keep memory for those to come.
     fn take_result(&mut self) -> Result<ArrayRef>;
 
     /// How many bytes of memory it takes.

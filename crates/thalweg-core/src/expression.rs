@@ -17,6 +17,11 @@ pub trait Expression: Send + Sync + Debug {
         None
     }
 
+    /// Whether [`Expression::select`] runs on kernels of ours.
+    fn selects_by_kernels(&self) -> bool {
+        false
+    }
+
     /// The selected rows for which the expression is true.
     ///
     /// Errors: `Error::Bug` if its values are not booleans; the plan checks that.

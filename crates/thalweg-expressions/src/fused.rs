@@ -36,6 +36,10 @@ impl Expression for Fused {
         self.otherwise.evaluate(batch)
     }
 
+    fn selects_by_kernels(&self) -> bool {
+        true
+    }
+
     fn select(&self, batch: &Batch) -> Result<Selection> {
         if let Ok(selection) = select(&self.predicate, batch.columns(), batch.selection(), Level::best()) {
             return Ok(selection);

@@ -1,6 +1,6 @@
 //! Plans for people and programs: text, JSON and DOT.
 
-use std::fmt::Write;
+use std::{collections::HashMap, fmt::Write};
 
 use datafusion_expr::Expr;
 use serde_json::{Value, json};
@@ -13,36 +13,64 @@ use crate::{
     written,
 };
 
-/// The plan as a tree of lines, the sink first, each node with what it does and where it runs.
+/// What computes a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ComputedBy {
+    /// Kernels of ours.
+    pub kernels: bool,
+    /// DataFusion's expressions and aggregates.
+    pub datafusion: bool,
+}
+
+/// What computes each node, where that is known and there is something to compute.
+pub type Notes = HashMap<NodeId, ComputedBy>;
+
+impl ComputedBy {
+    fn names(self) -> Vec<&'static str> {
+        let names = [("kernels", self.kernels), ("DataFusion", self.datafusion)];
+        names.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
+    }
+}
+
+/// The plan as a tree of lines, the sink first, each node with what it does, where it runs, and what computes it.
 ///
 /// ```text
-/// Sink result
-/// └─ Map origin, flights                              subquery 1 × 1
-///    └─ Aggregate tumble 1 h by origin: count(*)
-///       └─ Source departures ...                      subquery 0 × 1
+/// Sink result  [subquery 1 × 1]
+/// └─ Map origin, flights  [subquery 1 × 1]
+///    └─ Aggregate tumble 1 h by origin: count(*)  [subquery 1 × 1, kernels]
+///       └─ Source departures ...  [subquery 0 × 1]
 /// ```
-pub fn text(plan: &Plan) -> String {
+pub fn text(plan: &Plan, notes: &Notes) -> String {
     let cut = parallelize(plan);
     let mut out = String::new();
     for (sink, _) in plan.nodes().filter(|(_, planned)| matches!(planned.node, Node::Sink(_))) {
-        lines(plan, &cut, sink, "", "", &mut out);
+        lines(&Drawn { plan, cut: &cut, notes }, sink, "", "", &mut out);
     }
     out
 }
 
-fn lines(plan: &Plan, cut: &ParallelPlan, id: NodeId, lead: &str, below: &str, out: &mut String) {
-    let planned = plan.node(id);
-    let (number, subquery) = place(cut, id);
-    writeln!(out, "{lead}{}  [subquery {number} × {subquery}]", describe(plan, id)).expect("a string takes all");
+struct Drawn<'a> {
+    plan: &'a Plan,
+    cut: &'a ParallelPlan,
+    notes: &'a Notes,
+}
+
+fn lines(drawn: &Drawn<'_>, id: NodeId, lead: &str, below: &str, out: &mut String) {
+    let planned = drawn.plan.node(id);
+    let (number, subquery) = place(drawn.cut, id);
+    let by = drawn.notes.get(&id).map(|by| by.names()).filter(|names| !names.is_empty());
+    let by = by.map(|names| format!(", {}", names.join(" and "))).unwrap_or_default();
+    let what = describe(drawn.plan, id);
+    writeln!(out, "{lead}{what}  [subquery {number} × {subquery}{by}]").expect("a string takes all");
     for (i, input) in planned.inputs.iter().enumerate() {
         let is_last = i + 1 == planned.inputs.len();
         let (branch, rest) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-        lines(plan, cut, *input, &format!("{below}{branch}"), &format!("{below}{rest}"), out);
+        lines(drawn, *input, &format!("{below}{branch}"), &format!("{below}{rest}"), out);
     }
 }
 
 /// The plan as JSON: an object with `settings`, `nodes` and `subqueries`.
-pub fn json(plan: &Plan) -> Value {
+pub fn json(plan: &Plan, notes: &Notes) -> Value {
     let cut = parallelize(plan);
     let nodes = plan.nodes().map(|(id, planned)| {
         let field = |f: &arrow_schema::FieldRef| json!({"name": f.name(), "type": sql_name(f.data_type()), "nullable": f.is_nullable()});
@@ -55,6 +83,7 @@ pub fn json(plan: &Plan) -> Value {
             "time": planned.schema.time.map(|column| planned.schema.columns.field(column).name()),
             "bounded": planned.schema.is_bounded,
             "subquery": place(&cut, id).0,
+            "computed_by": notes.get(&id).map(|by| by.names()).unwrap_or_default(),
         })
     });
     let subqueries = cut.subqueries.iter().enumerate().map(|(number, subquery)| {

@@ -8,7 +8,11 @@ use thalweg_plan::{Node, Plan, node::Sink, render};
 use thalweg_runtime::OnBarrier;
 use thalweg_sql::{ExplainFormat, Outcome, Session, Statement};
 
-use crate::{backends::local, query::Query, topology::Topology};
+use crate::{
+    backends::{computed, local},
+    query::Query,
+    topology::Topology,
+};
 
 /// Holds tables, views and settings, and runs SQL.
 ///
@@ -120,12 +124,17 @@ impl Engine {
     }
 }
 
-fn explained(plan: &Plan, format: ExplainFormat) -> Result<RecordBatch> {
-    let text = match format {
-        ExplainFormat::Text => render::text(plan),
-        ExplainFormat::Json => format!("{:#}", render::json(plan)),
+/// The plan as text, as JSON or as a graph.
+pub fn explain(plan: &Plan, format: ExplainFormat) -> String {
+    match format {
+        ExplainFormat::Text => render::text(plan, &computed::notes(plan)),
+        ExplainFormat::Json => format!("{:#}", render::json(plan, &computed::notes(plan))),
         ExplainFormat::Dot => render::dot(plan),
-    };
+    }
+}
+
+fn explained(plan: &Plan, format: ExplainFormat) -> Result<RecordBatch> {
+    let text = explain(plan, format);
     let lines = StringArray::from(text.lines().collect::<Vec<_>>());
     Ok(RecordBatch::try_from_iter([("plan", Arc::new(lines) as ArrayRef)])?)
 }

@@ -80,6 +80,19 @@ impl Accumulator for NamedAccumulator {
         self.blame(done)
     }
 
+    fn can_absorb(&self) -> bool {
+        self.inner.can_absorb()
+    }
+
+    fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
+        let done = self.inner.absorb(other, groups, count);
+        self.blame(done)
+    }
+
+    fn as_any(&self) -> Option<&dyn std::any::Any> {
+        self.inner.as_any()
+    }
+
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
         let done = self.inner.take_state();
         self.blame(done)

@@ -56,14 +56,20 @@ impl ExactSum {
         self.add_if(value, true);
     }
 
-    /// Adds a value if it `is_in`, without a branch.
+    /// Adds a value if it `is_in`, without a branch; returns whether it did not fit the window.
     #[inline]
-    fn add_if(&mut self, value: f64, is_in: bool) {
+    fn add_if(&mut self, value: f64, is_in: bool) -> bool {
         let value = if is_in { value } else { 0.0 };
         self.count = self.count.wrapping_add(u64::from(is_in));
         match fixed(value).map(|part| self.window.overflowing_add(part)) {
-            Some((window, false)) => self.window = window,
-            _ => self.add_to_rest(value),
+            Some((window, false)) => {
+                self.window = window;
+                false
+            }
+            _ => {
+                self.add_to_rest(value);
+                true
+            }
         }
     }
 
@@ -77,8 +83,8 @@ impl ExactSum {
         }
     }
 
-    /// Adds all that another sum has.
-    pub fn merge(&mut self, other: &Self) {
+    /// Adds all that another sum has; returns whether it keeps bytes beside itself then.
+    pub fn merge(&mut self, other: &Self) -> bool {
         self.count += other.count;
         match self.window.overflowing_add(other.window) {
             (window, false) => self.window = window,
@@ -91,6 +97,7 @@ impl ExactSum {
             rest.infinities += theirs.infinities;
             rest.negative_infinities += theirs.negative_infinities;
         }
+        self.rest.is_some()
     }
 
     /// How many values there are.
@@ -115,6 +122,7 @@ impl ExactSum {
     pub fn rounded_mean(&self, precision: Precision) -> f64 {
         match (self.count, self.special()) {
             (0, _) => f64::NAN,
+            (count, None) if self.rest.is_none() && precision == DOUBLE => quotient(self.window, UNIT, count),
             (_, Some(special)) => special,
             (count, None) => self.exact().over(&[count], precision),
         }
@@ -235,22 +243,43 @@ impl Rest {
     }
 }
 
-/// Adds each value into the sum of its group; rows that are not `valid` are left out.
-pub fn add_grouped(sums: &mut [ExactSum], values: &[f64], valid: Option<&BooleanBuffer>, groups: &[u32]) {
+/// Adds each value into the sum of its group; rows that are not `valid` are left out. Returns whether some value did not fit
+/// the window of its sum, which keeps bytes beside itself then.
+pub fn add_grouped(sums: &mut [ExactSum], values: &[f64], valid: Option<&BooleanBuffer>, groups: &[u32]) -> bool {
     assert_eq!(values.len(), groups.len(), "one group per value");
+    let mut is_beyond = false;
     match valid {
-        None => values.iter().zip(groups).for_each(|(value, group)| sums[*group as usize].add(*value)),
+        None => {
+            let rows = values.iter().zip(groups);
+            rows.for_each(|(value, group)| is_beyond |= sums[*group as usize].add_if(*value, true));
+        }
         Some(valid) => {
             assert_eq!(values.len(), valid.len(), "one bit per value");
             let rows = values.iter().zip(groups).zip(valid.iter());
-            rows.for_each(|((value, group), is_in)| sums[*group as usize].add_if(*value, is_in));
+            rows.for_each(|((value, group), is_in)| is_beyond |= sums[*group as usize].add_if(*value, is_in));
         }
     }
+    is_beyond
 }
 
-/// Adds all values into one sum.
-pub fn add_all(sum: &mut ExactSum, values: &[f64]) {
-    let mut window = sum.window;
+/// `whole * 2^exponent / count`, rounded once, where that is a normal double.
+pub fn quotient(whole: i128, exponent: i32, count: u64) -> f64 {
+    if whole == 0 {
+        return 0.0;
+    }
+    // With the highest bit set, the quotient has 64 bits or more: 53 that count, and the rest only tells which way to round.
+    let magnitude = whole.unsigned_abs();
+    let shift = magnitude.leading_zeros();
+    let (scaled, count) = (magnitude << shift, u128::from(count));
+    let quotient = scaled / count;
+    let is_inexact = quotient * count != scaled;
+    let rounded = (quotient | u128::from(is_inexact)) as f64 * power_of_two(exponent - shift as i32);
+    if whole < 0 { -rounded } else { rounded }
+}
+
+/// Adds all values into one sum; returns whether some value did not fit its window.
+pub fn add_all(sum: &mut ExactSum, values: &[f64]) -> bool {
+    let (mut window, mut is_beyond) = (sum.window, false);
     for value in values {
         match fixed(*value).map(|part| window.overflowing_add(part)) {
             Some((next, false)) => window = next,
@@ -258,10 +287,12 @@ pub fn add_all(sum: &mut ExactSum, values: &[f64]) {
                 sum.window = window;
                 sum.add_to_rest(*value);
                 window = sum.window;
+                is_beyond = true;
             }
         }
     }
     (sum.window, sum.count) = (window, sum.count.wrapping_add(values.len() as u64));
+    is_beyond
 }
 
 /// The value in units of the window, if it fits; zero does, and is not treated apart, because streams are full of zeros.

@@ -3,12 +3,14 @@
 //! * [`Aggregate`]: the operator
 //! * [`windowing`]: which pane a row goes into, and which panes make a window
 //! * [`pane`]: groups with their running values
+//! * [`sliding`]: the panes of windows that overlap, merged ahead
 //! * [`groups`]: distinct keys, numbered
 //! * [`functions`]: aggregate functions of our own
 
 pub mod functions;
 pub mod groups;
 pub mod pane;
+pub mod sliding;
 pub mod windowing;
 
 #[cfg(test)]
@@ -32,6 +34,7 @@ use thalweg_core::{
 
 use groups::{KeyEncoder, Keys};
 use pane::{Arrivals, Pane};
+use sliding::{Maker, Sliding};
 use windowing::{PaneId, Windowing};
 
 /// One aggregate of an [`Aggregate`] operator.
@@ -69,8 +72,18 @@ pub struct Aggregate {
     open: BTreeSet<(Timestamp, Timestamp)>,
     reached: Timestamp,
     closed: Option<RecordBatch>,
+    sliding: Sliding,
+    /// The pane of a window that was closed, with memory for the groups of the next.
+    spare: Option<Spare>,
     /// Rows, groups and windows that came since the state was last measured.
     grown: usize,
+}
+
+/// A pane without groups.
+struct Spare {
+    pane: Pane,
+    /// How many groups it had.
+    groups: usize,
 }
 
 const VERSION: u16 = 1;
@@ -119,6 +132,8 @@ impl Aggregate {
             open: BTreeSet::new(),
             reached: Timestamp::MIN,
             closed: None,
+            sliding: Sliding::default(),
+            spare: None,
             grown: 0,
         })
     }
@@ -141,10 +156,31 @@ impl Aggregate {
     /// The pane, new if need be; the windows that contain it are then open.
     fn pane(&mut self, id: PaneId) -> Result<&mut Pane> {
         if !self.panes.contains_key(&id) {
-            self.panes.insert(id, Pane::new(&self.functions, &self.encoder)?);
+            let pane = self.fresh()?;
+            self.panes.insert(id, pane);
             self.open.extend(self.windowing.windows(id).map(|window| (window.end, window.start)));
         }
         self.panes.get_mut(&id).ok_or_else(|| Error::bug("a pane was just inserted"))
+    }
+
+    /// A pane without groups.
+    fn fresh(&mut self) -> Result<Pane> {
+        match self.spare.take() {
+            Some(spare) => Ok(spare.pane),
+            None => Pane::new(&self.functions, &self.encoder),
+        }
+    }
+
+    /// Keeps a pane that had so many groups for the next window, unless it is much too large for it, or none is open.
+    fn recycle(&mut self, pane: Pane, groups: usize) {
+        let is_outgrown = self.spare.as_ref().is_some_and(|spare| spare.groups > groups * 4);
+        if self.spare.is_none() || is_outgrown {
+            self.spare = Some(Spare { pane, groups });
+        }
+        if self.panes.is_empty() {
+            self.spare = None;
+            self.sliding = Sliding::default();
+        }
     }
 
     fn values(&self, batch: &Batch) -> Result<Values> {
@@ -177,7 +213,7 @@ impl Aggregate {
 
     /// Looks after the memory limit now and then; `more` is what is held beside the state.
     fn check_memory(&mut self, out: &Output, more: &Pane) -> Result<()> {
-        if self.grown < GROWTH + self.panes.len() {
+        if self.grown < GROWTH.saturating_add(self.panes.len()) {
             return Ok(());
         }
         self.grown = 0;
@@ -186,28 +222,24 @@ impl Aggregate {
 
     /// Computes the groups of one window, and drops the panes that no later window contains.
     fn close(&mut self, window: Window, out: &Output) -> Result<()> {
-        // With each pane, whether this is the last window that contains it.
-        let members = self.windowing.panes(window, &self.panes);
-        let members: Vec<_> = members.map(|id| (id, self.windowing.last_end(id) <= window.end)).collect();
-        let columns = match &members[..] {
-            [(only, true)] => {
-                let mut pane = self.panes.remove(only).ok_or_else(|| Error::bug("a member was just listed"))?;
-                pane.take_result(&self.functions, &self.encoder)?
-            }
+        let Self { panes, windowing, functions, encoder, sliding, .. } = self;
+        let members = windowing::members(window, panes);
+        // The panes that no later window contains.
+        let is_last = |id: &PaneId| windowing.last_end(*id) <= window.end;
+        let left: Vec<_> = members.iter().map(|(id, _)| *id).filter(is_last).collect();
+        let mut groups = match (&members[..], &left[..]) {
+            ([_], [only]) => panes.remove(only).ok_or_else(|| Error::bug("a member was just listed"))?,
             _ => {
-                let mut merged = Pane::new(&self.functions, &self.encoder)?;
-                for (id, is_last) in &members {
-                    let pane = self.panes.get_mut(id).ok_or_else(|| Error::bug("a member was just listed"))?;
-                    self.grown += pane.count();
-                    merged.merge(&self.functions, pane)?;
-                    if *is_last {
-                        self.panes.remove(id);
-                    }
-                    self.check_memory(out, &merged)?;
-                }
-                merged.take_result(&self.functions, &self.encoder)?
+                let merged = sliding.close(window, members, &Maker { functions, encoder })?;
+                left.iter().for_each(|id| drop(panes.remove(id)));
+                self.grown = usize::MAX;
+                merged
             }
         };
+        self.check_memory(out, &groups)?;
+        let count = groups.count();
+        let columns = groups.take_result(&self.functions, &self.encoder)?;
+        self.recycle(groups, count);
         self.closed = Some(self.with_bounds(window, columns)?);
         Ok(())
     }
@@ -335,6 +367,7 @@ impl State for Aggregate {
             let pane = panes.get_mut(&id).ok_or_else(|| Error::bug("a pane was just inserted"))?;
             pane.load(functions, keys, encoder, &groups)?;
         }
+        self.sliding = Sliding::default();
         // A window that was closed before the snapshot must not be emitted again for what its panes hold for later ones.
         let Self { open, windowing, reached, .. } = self;
         open.retain(|(end, _)| !windowing.is_closed(*end, *reached));
@@ -342,6 +375,7 @@ impl State for Aggregate {
     }
 
     fn forget(&mut self, group: KeyGroup) -> Result<()> {
+        self.sliding = Sliding::default();
         for pane in self.panes.values_mut() {
             pane.forget(&self.functions, group, self.key_groups, &self.encoder)?;
         }
@@ -350,7 +384,12 @@ impl State for Aggregate {
 
     fn bytes(&self) -> usize {
         let closed = self.closed.as_ref().map_or(0, RecordBatch::get_array_memory_size);
-        self.panes.values().map(Pane::bytes).sum::<usize>() + self.open.len() * WINDOW_BYTES + closed
+        let spare = self.spare.as_ref().map_or(0, |spare| spare.pane.bytes());
+        self.panes.values().map(Pane::bytes).sum::<usize>()
+            + self.open.len() * WINDOW_BYTES
+            + closed
+            + spare
+            + self.sliding.bytes()
     }
 
     fn held(&self) -> String {

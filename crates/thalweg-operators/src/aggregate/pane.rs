@@ -77,6 +77,12 @@ impl Pane {
     pub fn merge(&mut self, functions: &[Arc<dyn Aggregate>], other: &mut Self) -> Result<()> {
         let numbers = self.groups.absorb(&other.groups);
         let count = self.groups.count();
+        if let (Values::Live(ours), Values::Live(theirs)) = (&mut self.values, &other.values)
+            && ours.iter().all(|accumulator| accumulator.can_absorb())
+        {
+            let mut both = ours.iter_mut().zip(theirs);
+            return both.try_for_each(|(ours, theirs)| ours.absorb(theirs.as_ref(), &numbers, count));
+        }
         let states = other.sealed()?;
         for (accumulator, state) in self.live(functions)?.iter_mut().zip(states) {
             accumulator.merge(state, &numbers, count)?;
@@ -84,14 +90,14 @@ impl Pane {
         Ok(())
     }
 
-    /// Key columns and results, in the order of the keys; the pane is left without groups.
+    /// Key columns and results, in the order of the keys; the pane is left without groups, but with memory for as many.
     pub fn take_result(&mut self, functions: &[Arc<dyn Aggregate>], encoder: &KeyEncoder) -> Result<Vec<ArrayRef>> {
         let order = self.groups.sorted();
         let mut columns = self.groups.columns(encoder, &order)?;
         for accumulator in self.live(functions)? {
             columns.push(take(&accumulator.take_result()?, &order, None)?);
         }
-        self.groups = self.groups.emptied();
+        self.groups.clear();
         Ok(columns)
     }
 

@@ -106,12 +106,6 @@ impl Windowing {
         }
     }
 
-    /// The panes that a window sees, in order.
-    pub fn panes(&self, window: Window, panes: &BTreeMap<PaneId, Pane>) -> impl Iterator<Item = PaneId> {
-        let sees = move |id: &PaneId| window.start <= id.slice.start && id.slice.end <= window.end;
-        panes.keys().copied().take_while(move |id| id.first_end <= window.end).filter(sees)
-    }
-
     /// Whether the window that ends at `end` takes no more rows where time has come to `reached`.
     pub fn is_closed(&self, end: Timestamp, reached: Timestamp) -> bool {
         match self {
@@ -147,6 +141,13 @@ impl Windowing {
             }
         }
     }
+}
+
+/// The panes that a window sees, in order.
+pub fn members(window: Window, panes: &mut BTreeMap<PaneId, Pane>) -> Vec<(PaneId, &mut Pane)> {
+    let sees = |id: &PaneId| window.start <= id.slice.start && id.slice.end <= window.end;
+    let ended = panes.iter_mut().take_while(|(id, _)| id.first_end <= window.end);
+    ended.filter(|(id, _)| sees(id)).map(|(id, pane)| (*id, pane)).collect()
 }
 
 enum Place {

@@ -1,4 +1,5 @@
 //! Where a plan runs.
 
+pub mod computed;
 pub mod local;
 mod not_null;

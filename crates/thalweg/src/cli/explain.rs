@@ -3,7 +3,7 @@
 use thalweg::{Engine, Plan};
 use thalweg_connectors::unbuffered_stdout;
 use thalweg_core::{Error, Progress};
-use thalweg_plan::render;
+use thalweg_sql::ExplainFormat;
 
 use super::{Ending, Failure, arguments::Explain, output, screen::Screen, script};
 
@@ -30,9 +30,10 @@ pub fn explain(arguments: &Explain, screen: &Screen) -> Result<Ending, Failure> 
 }
 
 fn shown(plan: &Plan, arguments: &Explain) -> String {
-    match arguments {
-        Explain { json: true, .. } => format!("{:#}", render::json(plan)),
-        Explain { dot: true, .. } => render::dot(plan),
-        _ => render::text(plan),
-    }
+    let format = match arguments {
+        Explain { json: true, .. } => ExplainFormat::Json,
+        Explain { dot: true, .. } => ExplainFormat::Dot,
+        _ => ExplainFormat::Text,
+    };
+    thalweg::engine::explain(plan, format)
 }

@@ -14,7 +14,7 @@ pub struct Dyadic {
 }
 
 /// The precision of a float type: how many bits a mantissa has, and the exponent of its smallest number.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Precision {
     bits: i32,
     smallest: i32,

@@ -239,3 +239,22 @@ fn many_values_added_at_once_are_the_same_as_one_by_one() {
         }
     }
 }
+
+#[test]
+fn a_quotient_is_rounded_once() {
+    let mut random = StdRng::seed_from_u64(7);
+    for _ in 0..20_000 {
+        let whole = random.random::<i128>() >> random.random_range(0..127);
+        let count = (random.random::<u64>() >> random.random_range(0..63)).max(1);
+        let exponent = random.random_range(-100..50);
+        let mut exact = Dyadic::default();
+        exact.add_scaled(whole.unsigned_abs(), exponent, whole < 0);
+        let expected = exact.over(&[count], DOUBLE);
+        assert_eq!(quotient(whole, exponent, count).to_bits(), expected.to_bits(), "{whole} * 2^{exponent} / {count}");
+    }
+    // Halfway between two doubles, and a little beside.
+    let tie = (1_i128 << 53) + 1;
+    assert_eq!(quotient(tie, 0, 1), (1_u64 << 53) as f64);
+    assert_eq!(quotient(3 * tie + 1, 0, 3), ((1_u64 << 53) + 2) as f64);
+    assert_eq!(quotient(3 * tie - 1, 0, 3), (1_u64 << 53) as f64);
+}

@@ -1,6 +1,6 @@
 //! `count(*)` and `count(x)`.
 
-use std::{mem, sync::Arc};
+use std::{any::Any, mem, sync::Arc};
 
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, cast::AsArray, types::Int64Type};
 use arrow_schema::DataType;
@@ -11,7 +11,7 @@ use thalweg_core::{
 
 use super::{
     Function,
-    rows::{counting, each},
+    rows::{alike, counting, each},
 };
 
 /// A count of the rows in which no argument is null; without arguments, of all rows.
@@ -55,6 +55,21 @@ impl Accumulator for Counts {
         let counts = states[0].as_primitive::<Int64Type>().values();
         counts.iter().zip(groups).for_each(|(count, group)| self.0[*group as usize] += count);
         Ok(())
+    }
+
+    fn can_absorb(&self) -> bool {
+        true
+    }
+
+    fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
+        self.0.resize(count, 0);
+        let other: &Self = alike(other)?;
+        other.0.iter().zip(groups).for_each(|(count, group)| self.0[*group as usize] += count);
+        Ok(())
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {

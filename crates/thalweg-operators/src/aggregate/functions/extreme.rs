@@ -1,6 +1,6 @@
 //! `min` and `max`.
 
-use std::{mem, sync::Arc};
+use std::{any::Any, mem, sync::Arc};
 
 use arrow_array::ArrowNativeTypeOp;
 use arrow_array::{
@@ -17,7 +17,7 @@ use thalweg_core::{
 
 use super::{
     Function,
-    rows::{counting, each},
+    rows::{alike, counting, each},
 };
 
 /// The smallest or largest value: numbers and times by their order, floats with NaN above all, text by its bytes.
@@ -83,6 +83,30 @@ impl<T: ArrowPrimitiveType> Accumulator for Values<T> {
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
         self.update(states, None, groups, count)
+    }
+
+    fn can_absorb(&self) -> bool {
+        true
+    }
+
+    fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
+        self.values.resize(count, T::Native::default());
+        self.seen.resize(count, false);
+        let other: &Self = alike(other)?;
+        for ((value, is_seen), group) in other.values.iter().zip(&other.seen).zip(groups) {
+            let group = *group as usize;
+            let best = self.values[group];
+            let is_better = if self.is_max { value.is_gt(best) } else { value.is_lt(best) };
+            if *is_seen && (is_better || !self.seen[group]) {
+                self.values[group] = *value;
+                self.seen[group] = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {

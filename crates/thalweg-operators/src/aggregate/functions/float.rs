@@ -1,6 +1,6 @@
 //! `sum` and `avg` of floats: exact and rounded once, or plain where speed was asked for.
 
-use std::{mem, sync::Arc};
+use std::{any::Any, mem, sync::Arc};
 
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Float32Array, Float64Array, UInt64Array, builder::BinaryBuilder,
@@ -24,7 +24,7 @@ use thalweg_memory::{
 
 use super::{
     Function,
-    rows::{bytes_of, counting, each, not_a_state},
+    rows::{alike, bytes_of, counting, each, not_a_state},
 };
 
 /// A sum or mean of floats.
@@ -38,9 +38,11 @@ pub fn float(signature: &Signature<'_>) -> Option<Function> {
     let shape = Shape { is_mean: signature.name != "sum", is_single };
     let count = ("count", DataType::UInt64);
     Some(match signature.exact_floats {
-        true => {
-            Function::new(signature, &[count, ("sum", DataType::Binary)], move || Exact { shape, sums: Vec::new() })
-        }
+        true => Function::new(signature, &[count, ("sum", DataType::Binary)], move || Exact {
+            shape,
+            sums: Vec::new(),
+            is_beyond: false,
+        }),
         false => {
             Function::new(signature, &[count, ("sum", DataType::Float64)], move || Plain { shape, sums: Vec::new() })
         }
@@ -74,6 +76,8 @@ pub fn doubles(column: &ArrayRef) -> Float64Array {
 struct Exact {
     shape: Shape,
     sums: Vec<ExactSum>,
+    /// Whether some sum keeps bytes beside itself.
+    is_beyond: bool,
 }
 
 impl Accumulator for Exact {
@@ -86,7 +90,7 @@ impl Accumulator for Exact {
     ) -> Result<()> {
         self.sums.resize_with(count, ExactSum::default);
         let mask = counting(arguments, filter);
-        add_grouped(&mut self.sums, doubles(&arguments[0]).values(), mask.as_ref(), groups);
+        self.is_beyond |= add_grouped(&mut self.sums, doubles(&arguments[0]).values(), mask.as_ref(), groups);
         Ok(())
     }
 
@@ -103,17 +107,34 @@ impl Accumulator for Exact {
             return self.update(arguments, filter, &vec![group; rows], count);
         }
         self.sums.resize_with(count, ExactSum::default);
-        add_all(&mut self.sums[group as usize], doubles(&arguments[0]).values());
+        self.is_beyond |= add_all(&mut self.sums[group as usize], doubles(&arguments[0]).values());
         Ok(())
     }
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
         self.sums.resize_with(count, ExactSum::default);
+        self.is_beyond = true;
         let sums = read_sums(&states[0], &states[1])?;
         for (row, group) in groups.iter().enumerate() {
             self.sums[*group as usize].merge(&sums(row)?);
         }
         Ok(())
+    }
+
+    fn can_absorb(&self) -> bool {
+        true
+    }
+
+    fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
+        self.sums.resize_with(count, ExactSum::default);
+        let other: &Self = alike(other)?;
+        self.is_beyond |= other.is_beyond;
+        other.sums.iter().zip(groups).for_each(|(sum, group)| self.is_beyond |= self.sums[*group as usize].merge(sum));
+        Ok(())
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
@@ -130,12 +151,15 @@ impl Accumulator for Exact {
             (false, true) => sum.rounded(SINGLE),
             (true, true) => sum.rounded_mean(SINGLE),
         };
-        let sums = mem::take(&mut self.sums);
-        Ok(self.shape.column(sums.iter().map(|sum| (sum.count() > 0).then(|| rounded(sum)))))
+        let column = self.shape.column(self.sums.iter().map(|sum| (sum.count() > 0).then(|| rounded(sum))));
+        self.sums.clear();
+        self.is_beyond = false;
+        Ok(column)
     }
 
     fn bytes(&self) -> usize {
-        self.sums.capacity() * size_of::<ExactSum>() + self.sums.iter().map(ExactSum::bytes).sum::<usize>()
+        let beside = if self.is_beyond { self.sums.iter().map(ExactSum::bytes).sum() } else { 0 };
+        self.sums.capacity() * size_of::<ExactSum>() + beside
     }
 }
 
@@ -213,6 +237,25 @@ impl Accumulator for Plain {
         Ok(())
     }
 
+    fn can_absorb(&self) -> bool {
+        true
+    }
+
+    fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
+        self.sums.resize(count, (0.0, 0));
+        let other: &Self = alike(other)?;
+        for ((sum, more), group) in other.sums.iter().zip(groups) {
+            let (total, count) = &mut self.sums[*group as usize];
+            *total += sum;
+            *count += more;
+        }
+        Ok(())
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
         let (sums, counts): (Vec<_>, Vec<_>) = mem::take(&mut self.sums).into_iter().unzip();
         Ok(vec![Arc::new(UInt64Array::from(counts)), Arc::new(Float64Array::from(sums))])
@@ -220,9 +263,10 @@ impl Accumulator for Plain {
 
     fn take_result(&mut self) -> Result<ArrayRef> {
         let is_mean = self.shape.is_mean;
-        let sums = mem::take(&mut self.sums);
         let rounded = |(sum, count): (f64, u64)| if is_mean { sum / count as f64 } else { sum };
-        Ok(self.shape.column(sums.into_iter().map(|sum| (sum.1 > 0).then(|| rounded(sum)))))
+        let column = self.shape.column(self.sums.iter().map(|sum| (sum.1 > 0).then(|| rounded(*sum))));
+        self.sums.clear();
+        Ok(column)
     }
 
     fn bytes(&self) -> usize {

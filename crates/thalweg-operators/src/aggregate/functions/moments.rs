@@ -3,7 +3,7 @@
 //! All is computed from whole numbers and rounded at the end, so that nothing cancels and no order of rows shows. As in
 //! PostgreSQL, `f(y, x)` regresses y on x, and what is divided by nothing is null.
 
-use std::{mem, sync::Arc};
+use std::{any::Any, mem, sync::Arc};
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, UInt64Array, builder::BinaryBuilder};
 use arrow_schema::DataType;
@@ -20,7 +20,7 @@ use thalweg_memory::kernels::exact_sum::{
 use super::{
     Function,
     float::{doubles, read_sums, written},
-    rows::{bytes_of, counting, each, not_a_state, out_of_range},
+    rows::{alike, bytes_of, counting, each, not_a_state, out_of_range},
 };
 
 /// One of the functions of moments over floats.
@@ -243,6 +243,27 @@ impl<const N: usize, const P: usize> Accumulator for Groups<N, P> {
             }
         }
         Ok(())
+    }
+
+    fn can_absorb(&self) -> bool {
+        true
+    }
+
+    fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
+        self.groups.resize_with(count, Moments::default);
+        let other: &Self = alike(other)?;
+        for (theirs, group) in other.groups.iter().zip(groups) {
+            let ours = &mut self.groups[*group as usize];
+            ours.sums.iter_mut().zip(&theirs.sums).for_each(|(ours, theirs)| {
+                ours.merge(theirs);
+            });
+            ours.products.iter_mut().zip(&theirs.products).for_each(|(ours, theirs)| ours.merge(theirs));
+        }
+        Ok(())
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {

@@ -2,7 +2,7 @@
 
 use arrow_array::{Array, ArrayRef, BooleanArray, cast::AsArray};
 use arrow_buffer::BooleanBuffer;
-use thalweg_core::{Error, Result};
+use thalweg_core::{Error, Result, aggregate::Accumulator};
 
 /// The rows that count: no argument is null, and the filter is true; `None` is all.
 pub fn counting(arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Option<BooleanBuffer> {
@@ -27,6 +27,12 @@ pub fn each(counting: Option<&BooleanBuffer>, groups: &[u32], mut visit: impl Fn
         None => groups.iter().enumerate().for_each(|(row, group)| visit(row, *group as usize)),
         Some(counting) => counting.set_indices().for_each(|row| visit(row, groups[row] as usize)),
     }
+}
+
+/// Another accumulator of the same kind.
+pub fn alike<A: 'static>(other: &dyn Accumulator) -> Result<&A> {
+    let found = other.as_any().and_then(|other| other.downcast_ref());
+    found.ok_or_else(|| Error::bug("an accumulator of another function"))
 }
 
 /// The bytes in a row of a column of states.

@@ -1,6 +1,6 @@
 //! `sum` and `avg` of integers, decimals and spans of time: whole numbers, which are only in range or not once all are added.
 
-use std::{mem, sync::Arc};
+use std::{any::Any, mem, sync::Arc};
 
 use arrow_array::{
     ArrayRef, BooleanArray, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int64Array, UInt64Array,
@@ -13,16 +13,13 @@ use thalweg_core::{
     aggregate::{Accumulator, Signature},
 };
 use thalweg_memory::{
-    kernels::{
-        exact_sum::dyadic::{DOUBLE, Dyadic},
-        sums::whole_sum,
-    },
+    kernels::{exact_sum::quotient, sums::whole_sum},
     simd::Level,
 };
 
 use super::{
     Function,
-    rows::{counting, each, not_a_state, out_of_range},
+    rows::{alike, counting, each, not_a_state, out_of_range},
 };
 
 /// A sum or mean of whole numbers.
@@ -172,6 +169,22 @@ impl Accumulator for Sums {
         Ok(())
     }
 
+    fn can_absorb(&self) -> bool {
+        true
+    }
+
+    fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
+        self.sums.resize(count, Sum::default());
+        let other: &Self = alike(other)?;
+        let theirs = other.sums.iter().zip(groups);
+        theirs.for_each(|(sum, group)| self.sums[*group as usize].merge(sum.low, sum.high, sum.count));
+        Ok(())
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
         let sums = mem::take(&mut self.sums);
         let counts = UInt64Array::from_iter_values(sums.iter().map(|sum| sum.count));
@@ -185,9 +198,9 @@ impl Accumulator for Sums {
     }
 
     fn take_result(&mut self) -> Result<ArrayRef> {
-        let sums = mem::take(&mut self.sums);
+        let sums = &self.sums;
         let some = |sum: &Sum| (sum.count > 0).then_some(*sum);
-        Ok(match self.result {
+        let column: ArrayRef = match self.result {
             Output::Signed => {
                 let fit = |sum: Sum| {
                     sum.narrow().and_then(|sum| i64::try_from(sum).ok()).ok_or_else(|| out_of_range("bigint"))
@@ -224,7 +237,9 @@ impl Accumulator for Sums {
                 let values = values.collect::<Result<Decimal128Array>>()?;
                 Arc::new(values.with_precision_and_scale(precision, scale)?)
             }
-        })
+        };
+        self.sums.clear();
+        Ok(column)
     }
 
     fn bytes(&self) -> usize {
@@ -232,11 +247,9 @@ impl Accumulator for Sums {
     }
 }
 
-/// The float nearest to the mean.
+/// The float nearest to the mean. No number of rows brings a sum of 64-bit numbers beyond 128 bits.
 fn mean(sum: &Sum) -> f64 {
-    let mut exact = Dyadic::default();
-    exact.add_scaled(sum.low.unsigned_abs(), 0, sum.low < 0);
-    exact.over(&[sum.count], DOUBLE)
+    quotient(sum.low, 0, sum.count)
 }
 
 /// The mean with `shift` more digits, halves rounded away from zero.

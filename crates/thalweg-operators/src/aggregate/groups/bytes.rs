@@ -53,6 +53,14 @@ impl ByteGroups {
         order
     }
 
+    /// Forgets all keys, and keeps the memory for those to come.
+    pub fn clear(&mut self) {
+        self.table.clear();
+        self.hashes.clear();
+        self.ends.clear();
+        self.bytes.clear();
+    }
+
     /// How many bytes of memory the table takes.
     pub fn size(&self) -> usize {
         self.table.allocation_size() + self.hashes.capacity() * 8 + self.ends.capacity() * 8 + self.bytes.capacity()

@@ -54,6 +54,8 @@ pub struct IntegerGroups {
     keys: Vec<i64>,
     null: Option<u32>,
     table: Table,
+    /// How many keys there were before the table was last cleared: there may be as many again.
+    expected: usize,
 }
 
 enum Table {
@@ -70,7 +72,7 @@ const SMALL: usize = 1 << 14;
 
 impl Default for IntegerGroups {
     fn default() -> Self {
-        Self { keys: Vec::new(), null: None, table: Table::Dense { base: 0, numbers: Vec::new() } }
+        Self { keys: Vec::new(), null: None, table: Table::Dense { base: 0, numbers: Vec::new() }, expected: 0 }
     }
 }
 
@@ -156,6 +158,21 @@ impl IntegerGroups {
         kept
     }
 
+    /// Forgets all keys, and keeps the memory for those to come.
+    pub fn clear(&mut self) {
+        match &mut self.table {
+            Table::Dense { base, numbers } if self.keys.len() < numbers.len() / 16 => {
+                let known = self.keys.iter().zip(0..).filter(|(_, number)| Some(*number) != self.null);
+                known.for_each(|(key, _)| numbers[key.wrapping_sub(*base) as usize] = ABSENT);
+            }
+            Table::Dense { numbers, .. } => numbers.fill(ABSENT),
+            Table::Hashed(table) => table.clear(),
+        }
+        self.expected = self.keys.len();
+        self.keys.clear();
+        self.null = None;
+    }
+
     /// How many bytes of memory the table takes.
     pub fn size(&self) -> usize {
         let table = match &self.table {
@@ -168,10 +185,14 @@ impl IntegerGroups {
     /// Sees to it that a table by value has a place for all these keys, or is none.
     fn make_room(&mut self, keys: &[i64]) {
         let Some((low, high)) = bounds(Level::best(), keys) else { return };
-        let affordable = SMALL.max(8 * (self.keys.len() + keys.len()));
+        let affordable = SMALL.max(8 * (self.keys.len() + keys.len()).max(self.expected));
+        if self.keys.is_empty() {
+            return self.begin(low, high, affordable);
+        }
         match &mut self.table {
             Table::Dense { base, numbers } => {
                 let (first, last) = match numbers.len() {
+                    // Only the one without a key is there.
                     0 => (low, high),
                     held => (low.min(*base), high.max(*base + (held as i64 - 1))),
                 };
@@ -180,8 +201,11 @@ impl IntegerGroups {
                     return self.hash();
                 }
                 let range = range as usize + 1;
-                if first < *base && !numbers.is_empty() || numbers.is_empty() {
-                    let shift = if numbers.is_empty() { 0 } else { (*base - first) as usize };
+                if numbers.is_empty() {
+                    *base = first;
+                }
+                if first < *base {
+                    let shift = (*base - first) as usize;
                     let mut moved = vec![ABSENT; range];
                     moved[shift..shift + numbers.len()].copy_from_slice(numbers);
                     (*base, *numbers) = (first, moved);
@@ -203,6 +227,31 @@ impl IntegerGroups {
                 self.table = Table::Dense { base: all.0, numbers };
             }
         }
+    }
+
+    /// Makes the table, which has no keys, one that suits the first ones.
+    fn begin(&mut self, low: i64, high: i64, affordable: usize) {
+        let range = high.wrapping_sub(low) as u64;
+        if range >= affordable as u64 {
+            if !matches!(self.table, Table::Hashed(_)) {
+                self.hash();
+            }
+            return;
+        }
+        let mut numbers = match &mut self.table {
+            Table::Dense { base, numbers } => {
+                let held = numbers.len();
+                let is_within = held <= affordable && *base <= low && high.wrapping_sub(*base) < held as i64;
+                if is_within && held > 0 {
+                    return;
+                }
+                std::mem::take(numbers)
+            }
+            Table::Hashed(_) => Vec::new(),
+        };
+        numbers.clear();
+        numbers.resize(range as usize + 1, ABSENT);
+        self.table = Table::Dense { base: low, numbers };
     }
 
     fn hash(&mut self) {
@@ -286,9 +335,15 @@ mod tests {
         for seed in 0..200 {
             let mut random = StdRng::seed_from_u64(seed);
             let (mut groups, mut expected) = (IntegerGroups::default(), BTreeMap::new());
-            let width = [3, 1000, 200_000, i64::MAX][random.random_range(0..4)];
-            let center = [0, -5000, i64::MAX, i64::MIN][random.random_range(0..4)];
-            for _ in 0..random.random_range(1..8) {
+            let (mut width, mut center) = (0, 0);
+            for call in 0..random.random_range(1..20) {
+                // A table that was cleared is as good as a new one, whatever keys come then.
+                if call == 0 || random.random_bool(0.2) {
+                    groups.clear();
+                    expected.clear();
+                    width = [3, 1000, 200_000, i64::MAX][random.random_range(0..4)];
+                    center = [0, -5000, i64::MAX, i64::MIN][random.random_range(0..4)];
+                }
                 let rows = random.random_range(0..3000);
                 let near = |random: &mut StdRng| center.saturating_add(random.random_range(-width..=width));
                 let values: Vec<i64> = (0..rows).map(|_| near(&mut random)).collect();

@@ -181,12 +181,12 @@ impl Groups {
         }
     }
 
-    /// A table of the same kind without keys.
-    pub fn emptied(&self) -> Self {
+    /// Forgets all keys, and keeps the memory for those to come.
+    pub fn clear(&mut self) {
         match self {
-            Self::Empty(_) => Self::Empty(false),
-            Self::Integers(_) => Self::Integers(IntegerGroups::default()),
-            Self::Bytes(_) => Self::Bytes(ByteGroups::default()),
+            Self::Empty(is_there) => *is_there = false,
+            Self::Integers(groups) => groups.clear(),
+            Self::Bytes(groups) => groups.clear(),
         }
     }
 

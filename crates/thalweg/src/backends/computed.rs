@@ -1,0 +1,78 @@
+//! What computes each node of a plan: kernels of ours, or DataFusion.
+
+use std::cell::Cell;
+
+use datafusion_common::DFSchema;
+use datafusion_expr::Expr;
+use thalweg_core::aggregate::Signature;
+use thalweg_expressions::{aggregate, compile};
+use thalweg_operators::aggregate::functions::native;
+use thalweg_plan::{
+    Node, NodeId, Plan, node,
+    render::{ComputedBy, Notes},
+    settings::FloatSum,
+};
+
+/// What computes each node, where there is something to compute.
+pub fn notes(plan: &Plan) -> Notes {
+    let computed = |(id, planned): (NodeId, &thalweg_plan::plan::PlanNode)| {
+        let by = match (&planned.node, planned.inputs.first()) {
+            (node, Some(input)) => of_node(node, &plan.node(*input).schema.columns, plan.settings.float_sum),
+            (Node::Source(source), None) => {
+                let computed = source.computed.iter().flatten().map(|e| value(e, &source.physical));
+                together(computed)
+            }
+            _ => ComputedBy::default(),
+        };
+        (id, by)
+    };
+    plan.nodes().map(computed).collect()
+}
+
+fn of_node(node: &Node, input: &DFSchema, float_sum: FloatSum) -> ComputedBy {
+    match node {
+        Node::Filter(filter) => predicate(&filter.predicate, input),
+        Node::Split(split) => together(split.predicates.iter().map(|e| predicate(e, input))),
+        Node::Map(map) => together(map.expressions.iter().map(|e| value(e, input))),
+        Node::Function(function) => together(function.keys.iter().map(|e| value(e, input))),
+        Node::Aggregate(aggregate) => {
+            let keys = aggregate.keys.iter().map(|e| value(e, input));
+            let exact_floats = float_sum == FloatSum::Exact;
+            together(keys.chain(aggregate.aggregates.iter().map(|call| of_call(call, input, exact_floats))))
+        }
+        _ => ComputedBy::default(),
+    }
+}
+
+/// A predicate that only selects rows.
+fn predicate(expression: &Expr, input: &DFSchema) -> ComputedBy {
+    let is_kernel = compile(expression, input).is_ok_and(|compiled| compiled.selects_by_kernels());
+    ComputedBy { kernels: is_kernel, datafusion: !is_kernel }
+}
+
+/// An expression whose values are wanted; a column that is passed on is not computed.
+fn value(expression: &Expr, input: &DFSchema) -> ComputedBy {
+    let is_column = compile(expression, input).is_ok_and(|compiled| compiled.column().is_some());
+    ComputedBy { kernels: false, datafusion: !is_column }
+}
+
+fn of_call(call: &node::AggregateCall, input: &DFSchema, exact_floats: bool) -> ComputedBy {
+    let is_native = Cell::new(false);
+    let look = |signature: &Signature<'_>| {
+        let function = native(signature);
+        is_native.set(function.is_some());
+        function
+    };
+    let arguments = match aggregate(call, input, exact_floats, &look) {
+        Ok(compiled) => compiled.arguments.into_iter().chain(compiled.filter).any(|e| e.column().is_none()),
+        Err(_) => false,
+    };
+    ComputedBy { kernels: is_native.get(), datafusion: !is_native.get() || arguments }
+}
+
+fn together(parts: impl Iterator<Item = ComputedBy>) -> ComputedBy {
+    parts.fold(ComputedBy::default(), |a, b| ComputedBy {
+        kernels: a.kernels | b.kernels,
+        datafusion: a.datafusion | b.datafusion,
+    })
+}
