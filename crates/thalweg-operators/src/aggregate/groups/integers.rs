@@ -241,7 +241,7 @@ impl IntegerGroups {
         let mut numbers = match &mut self.table {
             Table::Dense { base, numbers } => {
                 let held = numbers.len();
-                let is_within = held <= affordable && *base <= low && high.wrapping_sub(*base) < held as i64;
+                let is_within = held <= affordable && *base <= low && (high.wrapping_sub(*base) as u64) < held as u64;
                 if is_within && held > 0 {
                     return;
                 }
