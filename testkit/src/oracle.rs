@@ -43,6 +43,8 @@ pub struct Windows {
     pub size: i64,
     /// How far apart two windows start.
     pub slide: i64,
+    /// For windows that start together: how far apart they end, the last one when its size is over.
+    pub step: Option<i64>,
     /// How far after the epoch a window starts.
     pub offset: i64,
     /// The watermark's delay behind the highest time seen in a partition.
@@ -69,8 +71,7 @@ pub fn group(partitions: &[Vec<Row>], mut windows: Windows, wanted: impl Fn(&Row
     for (row, watermark) in with_watermarks(partitions, windows) {
         let is_wanted = wanted(row);
         let mut is_late = false;
-        for start in starts(local(row.time, windows.zone), windows) {
-            let end = start + windows.size;
+        for (start, end) in spans(local(row.time, windows.zone), windows) {
             let over = *known.entry(end).or_insert_with(|| over(end, windows.zone));
             if watermark >= over + windows.allowed {
                 is_late = true;
@@ -106,6 +107,14 @@ fn starts(t: i64, windows: Windows) -> Vec<i64> {
     let reach = windows.size / windows.slide + 2;
     let candidates = (near - reach..=near + reach).map(|k| windows.offset + k * windows.slide);
     candidates.filter(|start| *start <= t && t < start + windows.size).collect()
+}
+
+/// Every window that contains `t`: found by trying all lengths.
+fn spans(t: i64, windows: Windows) -> Vec<(i64, i64)> {
+    let step = windows.step.unwrap_or(windows.size);
+    let lengths = (1..=windows.size / step).map(|k| k * step);
+    let spans = lengths.flat_map(|length| starts(t, windows).into_iter().map(move |start| (start, start + length)));
+    spans.filter(|(_, end)| t < *end).collect()
 }
 
 /// What clocks in the zone show at an instant.

@@ -66,9 +66,15 @@ impl Case {
             _ => random.random_range(1..30) * second / 2,
         };
         let slide = slide.max(size / 20);
+        let step = random.random_bool(0.25).then_some(slide);
+        let (size, slide) = match step {
+            Some(step) => (step * random.random_range(1..7), step),
+            None => (size, slide),
+        };
         let windows = Windows {
             size,
-            slide,
+            slide: if step.is_some() { size } else { slide },
+            step,
             offset: random.random_range(-20..20) * second / 4,
             delay: random.random_range(0..5) * second,
             allowed: if random.random_bool(0.3) { random.random_range(0..6) * second } else { 0 },
@@ -99,6 +105,10 @@ impl Case {
         let interval = |micros: i64| format!("INTERVAL '{}.{:06}' SECOND", micros / 1_000_000, micros % 1_000_000);
         let offset = offset.rem_euclid(slide);
         let call = match size == slide {
+            _ if let Some(step) = self.windows.step => {
+                let (step, size, offset) = (interval(step), interval(size), interval(offset));
+                format!("CUMULATE(TABLE t, DESCRIPTOR(ts), {step}, {size}, {offset})")
+            }
             true => format!("TUMBLE(TABLE t, DESCRIPTOR(ts), {}, {})", interval(size), interval(offset)),
             false => {
                 format!("HOP(TABLE t, DESCRIPTOR(ts), {}, {}, {})", interval(slide), interval(size), interval(offset))

@@ -83,7 +83,7 @@ impl Window {
     fn assign(&self, waiting: &Waiting, room: usize, out: &mut Output) -> Result<(RecordBatch, usize)> {
         let Waiting { reached, rows: batch } = waiting;
         let times = batch.times(self.spec.time)?.values();
-        let (mut from, mut starts, mut done) = (Vec::new(), Vec::new(), self.done);
+        let (mut from, mut windows, mut done) = (Vec::new(), Vec::new(), self.done);
         for row in batch.rows().skip(self.done) {
             if from.len() >= room {
                 break;
@@ -95,20 +95,20 @@ impl Window {
                     is_late = true;
                 } else {
                     from.push(row as u32);
-                    starts.push(window.start.0);
+                    windows.push(window);
                 }
             }
             out.count_late(usize::from(is_late));
             done += 1;
         }
-        Ok((self.with_bounds(batch, from, starts)?, done))
+        Ok((self.with_bounds(batch, from, &windows)?, done))
     }
 
-    fn with_bounds(&self, batch: &Batch, from: Vec<u32>, starts: Vec<i64>) -> Result<RecordBatch> {
+    fn with_bounds(&self, batch: &Batch, from: Vec<u32>, windows: &[thalweg_core::Window]) -> Result<RecordBatch> {
         let from = UInt32Array::from(from);
         let taken = batch.columns().columns().iter().map(|column| Ok(take(column, &from, None)?));
         let mut columns = taken.collect::<Result<Vec<_>>>()?;
-        columns.extend(bounds(&self.spec, starts, self.output.fields()[columns.len() + 2].data_type()));
+        columns.extend(bounds(&self.spec, windows, self.output.fields()[columns.len() + 2].data_type()));
         Ok(RecordBatch::try_new(Arc::clone(&self.output), columns)?)
     }
 
@@ -139,14 +139,15 @@ impl Window {
     }
 }
 
-/// The columns `window_start`, `window_end` and `window_time` (of the given type) of windows that start at these times.
-pub fn bounds(spec: &WindowSpec, starts: Vec<i64>, time: &DataType) -> [ArrayRef; 3] {
-    let ends: Vec<i64> = starts.iter().map(|start| start + spec.grid.size().0).collect();
-    let last = ends.iter().map(|end| spec.clock.instant(Timestamp(*end)).0 - 1);
+/// The columns `window_start`, `window_end` and `window_time` (of the given type) of windows.
+fn bounds(spec: &WindowSpec, windows: &[thalweg_core::Window], time: &DataType) -> [ArrayRef; 3] {
+    let last = windows.iter().map(|window| spec.clock.instant(window.end).0 - 1);
     let zone = if let DataType::Timestamp(TimeUnit::Microsecond, zone) = time { zone.clone() } else { None };
     let last = TimestampMicrosecondArray::from_iter_values(last).with_timezone_opt(zone);
-    let column = |times: Vec<i64>| Arc::new(TimestampMicrosecondArray::from(times)) as ArrayRef;
-    [column(starts), column(ends), Arc::new(last)]
+    let column = |t: fn(&thalweg_core::Window) -> Timestamp| {
+        Arc::new(TimestampMicrosecondArray::from_iter_values(windows.iter().map(|window| t(window).0))) as ArrayRef
+    };
+    [column(|window| window.start), column(|window| window.end), Arc::new(last)]
 }
 
 impl Operator for Window {

@@ -96,6 +96,8 @@ pub struct Windows {
     pub size: Interval,
     /// How far apart two windows start; equal to `size` for tumbling windows.
     pub slide: Interval,
+    /// For cumulating windows, which start together: how far apart they end.
+    pub step: Option<Interval>,
     /// How windows are shifted against what they are aligned to.
     pub offset: Interval,
     /// What windows are aligned to.

@@ -187,9 +187,10 @@ fn map_detail(plan: &Plan, id: NodeId, expressions: &[Expr]) -> String {
 
 fn windows_detail(plan: &Plan, input: NodeId, windows: &Windows) -> String {
     let time = plan.node(input).schema.columns.field(windows.time).name();
-    let shape = match windows.size == windows.slide {
-        true => format!("tumble {}", windows.size),
-        false => format!("hop {} every {}", windows.size, windows.slide),
+    let shape = match windows.step {
+        Some(step) => format!("cumulate {} by {step}", windows.size),
+        None if windows.size == windows.slide => format!("tumble {}", windows.size),
+        None => format!("hop {} every {}", windows.size, windows.slide),
     };
     let offset = if windows.offset.0 == 0 { String::new() } else { format!(" offset {}", windows.offset) };
     let anchor = if windows.anchor == Anchor::FirstRow { " from the first row" } else { "" };

@@ -25,6 +25,8 @@ pub struct WindowColumns {
     pub start: usize,
     /// The column `window_end`.
     pub end: usize,
+    /// Whether several windows start together, so that only the end tells them apart.
+    pub is_cumulating: bool,
 }
 
 impl StreamSchema {
@@ -41,7 +43,7 @@ impl StreamSchema {
     /// What remains known when the output columns are the input columns of these numbers (`None`: computed anew).
     pub fn project(&self, columns: DFSchemaRef, from: &[Option<usize>]) -> Self {
         let moved = |column: usize| from.iter().position(|f| *f == Some(column));
-        let window = self.window.and_then(|w| Some(WindowColumns { start: moved(w.start)?, end: moved(w.end)? }));
+        let window = self.window.and_then(|w| Some(WindowColumns { start: moved(w.start)?, end: moved(w.end)?, ..w }));
         Self { columns, time: self.time.and_then(moved), window, is_bounded: self.is_bounded }
     }
 }

@@ -1,4 +1,4 @@
-//! TUMBLE and HOP in FROM: planned into a node of ours that appends the window's columns to its input's.
+//! TUMBLE, HOP and CUMULATE in FROM: planned into a node of ours that appends the window's columns to its input's.
 
 use std::{cmp::Ordering, collections::HashSet, fmt, sync::Arc};
 
@@ -29,6 +29,8 @@ pub(crate) struct WindowNode {
     pub time: Expr,
     pub size: i64,
     pub slide: i64,
+    /// For cumulating windows: how far apart those that start together end.
+    pub step: Option<i64>,
     pub offset: i64,
     /// Whether the first row moves the windows, so that no row may be dropped before them.
     pub from_first_row: bool,
@@ -37,11 +39,30 @@ pub(crate) struct WindowNode {
     schema: DFSchemaRef,
 }
 
+/// Where windows lie, in microseconds.
+struct Bounds {
+    size: i64,
+    slide: i64,
+    step: Option<i64>,
+    offset: i64,
+}
+
+impl Bounds {
+    /// Whether there are such windows.
+    fn are_possible(&self) -> bool {
+        let Self { size, slide, step, offset } = *self;
+        match step {
+            None => Grid::new(Interval(size), Interval(slide), Interval(offset)).is_some(),
+            Some(step) => Grid::cumulating(Interval(size), Interval(step), Interval(offset)).is_some(),
+        }
+    }
+}
+
 impl WindowNode {
     fn new(
         input: LogicalPlan,
         time: Expr,
-        bounds: [i64; 3],
+        bounds: Bounds,
         from_first_row: bool,
         at: (usize, usize, usize),
     ) -> Result<Self> {
@@ -56,8 +77,8 @@ impl WindowNode {
             fields.push((None, Arc::new(Field::new(name, data_type, false))));
         }
         let schema = Arc::new(DFSchema::new_with_metadata(fields, Default::default())?);
-        let [size, slide, offset] = bounds;
-        Ok(Self { input, time, size, slide, offset, from_first_row, at, schema })
+        let Bounds { size, slide, step, offset } = bounds;
+        Ok(Self { input, time, size, slide, step, offset, from_first_row, at, schema })
     }
 
     /// Where the time column is written.
@@ -68,7 +89,8 @@ impl WindowNode {
 
 impl PartialOrd for WindowNode {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        let order = (self.size, self.slide, self.offset).cmp(&(other.size, other.slide, other.offset));
+        let bounds = |node: &Self| (node.size, node.slide, node.step, node.offset);
+        let order = bounds(self).cmp(&bounds(other));
         (order != Ordering::Equal || self == other).then_some(order)
     }
 }
@@ -98,7 +120,8 @@ impl UserDefinedLogicalNodeCore for WindowNode {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "Window: {} size {} slide {} offset {}", self.time, self.size, self.slide, self.offset)
+        write!(f, "Window: {} size {} slide {} offset {}", self.time, self.size, self.slide, self.offset)?;
+        self.step.map_or(Ok(()), |step| write!(f, " step {step}"))
     }
 
     fn with_exprs_and_inputs(&self, expressions: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
@@ -106,7 +129,7 @@ impl UserDefinedLogicalNodeCore for WindowNode {
         else {
             return Err(ours(Error::bug("a window has one input and one time column")));
         };
-        let bounds = [self.size, self.slide, self.offset];
+        let bounds = Bounds { size: self.size, slide: self.slide, step: self.step, offset: self.offset };
         Self::new(input, time.unalias_nested().data, bounds, self.from_first_row, self.at)
     }
 
@@ -122,7 +145,7 @@ impl UserDefinedLogicalNodeCore for WindowNode {
     }
 }
 
-/// Plans TUMBLE and HOP.
+/// Plans TUMBLE, HOP and CUMULATE.
 #[derive(Debug)]
 pub(crate) struct WindowFunctions {
     /// Whether windows start at the first row.
@@ -167,6 +190,7 @@ struct Call {
 /// What each argument of a window function is, in Flink's order.
 const TUMBLE: [&str; 4] = ["DATA", "TIMECOL", "SIZE", "OFFSET"];
 const HOP: [&str; 5] = ["DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"];
+const CUMULATE: [&str; 5] = ["DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"];
 
 impl Call {
     fn plan(self, context: &mut dyn RelationPlannerContext, from_first_row: bool) -> Result<RelationPlanning> {
@@ -175,6 +199,7 @@ impl Call {
         let names: &[&str] = match function.as_str() {
             "TUMBLE" => &TUMBLE,
             "HOP" => &HOP,
+            "CUMULATE" => &CUMULATE,
             _ => return Err(ours(not_a_function(&self.name))),
         };
         let mut given: Vec<Option<SqlExpr>> = vec![None; names.len()];
@@ -208,19 +233,29 @@ impl Call {
         };
         let (data, time, size) = (required("DATA")?, required("TIMECOL")?, required("SIZE")?);
         let slide = if function == "HOP" { Some(required("SLIDE")?) } else { None };
+        let step = if function == "CUMULATE" { Some(required("STEP")?) } else { None };
         let input = context.plan(relation(data, at)?)?;
         let (time, time_at) = time_column(time, &input, at, context)?;
         let size = interval(size, "size", at, context)?;
         let slide = slide.map_or(Ok(size), |slide| interval(slide, "slide", at, context))?;
         let offset = take("OFFSET").map_or(Ok(0), |offset| interval(offset, "offset", at, context))?;
-        if Grid::new(Interval(size), Interval(slide), Interval(offset)).is_none() {
-            let message = format!("windows of {} every {} cannot be", Interval(size), Interval(slide));
-            return Err(ours(
-                Error::query(message).with_hint("size and slide are positive and shorter than 100 years").at(at),
-            ));
+        let step = step.map(|step| interval(step, "step", at, context)).transpose()?;
+        let bounds = Bounds { size, slide, step, offset };
+        if !bounds.are_possible() {
+            let (message, hint) = match step {
+                None => (
+                    format!("windows of {} every {} cannot be", Interval(size), Interval(slide)),
+                    "size and slide are positive and shorter than 100 years",
+                ),
+                Some(step) => (
+                    format!("windows of {} by {} cannot be", Interval(size), Interval(step)),
+                    "step and size are positive and shorter than 100 years, and the size is a multiple of the step",
+                ),
+            };
+            return Err(ours(Error::query(message).with_hint(hint).at(at)));
         }
         let span = (time_at.line, time_at.column, time_at.width);
-        let node = Arc::new(WindowNode::new(input, time, [size, slide, offset], from_first_row, span)?);
+        let node = Arc::new(WindowNode::new(input, time, bounds, from_first_row, span)?);
         let plan = LogicalPlan::Extension(Extension { node });
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, self.alias))))
     }
@@ -231,6 +266,9 @@ fn usage(function: &str) -> String {
         "HOP" => {
             "write HOP(t, ts, INTERVAL '5' MINUTE, INTERVAL '10' MINUTE): slide, then size, then perhaps an offset"
         }
+        "CUMULATE" => {
+            "write CUMULATE(t, ts, INTERVAL '10' MINUTE, INTERVAL '1' HOUR): step, then size, then perhaps an offset"
+        }
         _ => "write TUMBLE(t, ts, INTERVAL '10' MINUTE): size, then perhaps an offset",
     }
     .to_string()
@@ -238,13 +276,11 @@ fn usage(function: &str) -> String {
 
 fn not_a_function(name: &ObjectName) -> Error {
     let error = match name.to_string().to_uppercase().as_str() {
-        window @ ("CUMULATE" | "SESSION") => {
-            Error::query(format!("{window} windows are not there yet")).with_hint("use TUMBLE or HOP")
-        }
+        "SESSION" => Error::query("SESSION windows are not there yet").with_hint("use TUMBLE, HOP or CUMULATE"),
         "UNNEST" => Error::query("UNNEST is not there yet: columns are flat")
             .with_hint("write one row per element where the data comes from"),
         _ => Error::query(format!("table function \"{name}\" not found"))
-            .with_hint("the table functions are TUMBLE and HOP"),
+            .with_hint("the table functions are TUMBLE, HOP and CUMULATE"),
     };
     error.at(script::span(name.span()))
 }

@@ -12,7 +12,7 @@ use thalweg_core::{Batch, Result, Timestamp, Window};
 use thalweg_memory::{kernels::bounds::bounds, simd::Level};
 
 use super::pane::Pane;
-use crate::window::{self, Clock, WindowSpec};
+use crate::window::{Clock, WindowSpec};
 
 /// Which rows an aggregate puts together in time.
 #[derive(Clone, Debug)]
@@ -126,20 +126,19 @@ impl Windowing {
 
     /// The columns of a window's bounds, if the output has them.
     pub fn bounds(&self, window: Window, rows: usize, output: &Fields) -> Option<[ArrayRef; 3]> {
-        match self {
-            Self::Whole => None,
-            Self::Assigned(spec) => Some(window::bounds(spec, vec![window.start.0; rows], output[2].data_type())),
-            Self::Columns { clock, .. } => {
-                let column = |t: i64| TimestampMicrosecondArray::from_value(t, rows);
-                let last = column(clock.instant(window.end).0 - 1);
-                let zone = match output[2].data_type() {
-                    arrow_schema::DataType::Timestamp(_, zone) => zone.clone(),
-                    _ => None,
-                };
-                let last = last.with_timezone_opt(zone);
-                Some([Arc::new(column(window.start.0)), Arc::new(column(window.end.0)), Arc::new(last)])
-            }
-        }
+        let clock = match self {
+            Self::Whole => return None,
+            Self::Assigned(spec) => &spec.clock,
+            Self::Columns { clock, .. } => clock,
+        };
+        let column = |t: i64| TimestampMicrosecondArray::from_value(t, rows);
+        let last = column(clock.instant(window.end).0 - 1);
+        let zone = match output[2].data_type() {
+            arrow_schema::DataType::Timestamp(_, zone) => zone.clone(),
+            _ => None,
+        };
+        let last = last.with_timezone_opt(zone);
+        Some([Arc::new(column(window.start.0)), Arc::new(column(window.end.0)), Arc::new(last)])
     }
 }
 

@@ -227,8 +227,9 @@ fn function_not_found(function: &str, rest: &str) -> Error {
                 ),
             )
         }
-        "SESSION" | "CUMULATE" => Error::query(format!("{} windows are not there yet", function.to_ascii_uppercase()))
-            .with_hint("use TUMBLE or HOP in FROM"),
+        "CUMULATE" => Error::query("CUMULATE in SELECT is not there: windows stand in FROM")
+            .with_hint("write FROM CUMULATE(t, ts, INTERVAL …, INTERVAL …) GROUP BY window_start, window_end"),
+        "SESSION" => Error::query("SESSION windows are not there yet").with_hint("use TUMBLE, HOP or CUMULATE in FROM"),
         "PROCTIME" | "CURRENT_ROW_TIMESTAMP" => {
             Error::query(format!("{function} is not there: results must not depend on when rows arrive"))
                 .with_hint("use the event time of the rows; now() is fixed when the query starts")

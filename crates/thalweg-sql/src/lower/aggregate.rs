@@ -36,19 +36,38 @@ impl Lowering<'_> {
         }
         let groups: Vec<_> = groups.into_iter().map(|e| self.group(&stream, e)).collect();
         let has_window = groups.iter().any(|group| matches!(group, Group::Window(_)));
+        let is_cumulating = self.is_cumulating(&stream);
+        let is_start = |group: &Group| matches!(group, Group::Window(WindowColumn::Start));
+        let has_end = groups.iter().any(|group| matches!(group, Group::Window(_)) && !is_start(group));
+        if is_cumulating && has_window && !has_end {
+            let at = self.words.find_keywords("GROUP").unwrap_or(self.words.start());
+            return Err(Error::query(
+                "windows of CUMULATE start together, so that window_start does not tell them apart",
+            )
+            .with_hint("GROUP BY window_start, window_end")
+            .at(at));
+        }
         let windowing = match (has_window, &stream.pending, self.schema(&stream).window) {
             (true, Some(pending), _) => Windowing::Assigned(pending.windows.clone()),
-            (true, None, Some(WindowColumns { start, end })) => Windowing::Columns { start, end },
+            (true, None, Some(WindowColumns { start, end, .. })) => Windowing::Columns { start, end },
             _ if self.schema(&stream).is_bounded => Windowing::Whole,
             _ => return Err(self.for_ever(&stream, aggregate)),
         };
         let stream = self.narrow_to(stream, &groups, aggregate, &windowing);
         let windowing = match (windowing, &stream.pending, self.schema(&stream).window) {
             (Windowing::Assigned(_), Some(pending), _) => Windowing::Assigned(pending.windows.clone()),
-            (Windowing::Columns { .. }, _, Some(WindowColumns { start, end })) => Windowing::Columns { start, end },
+            (Windowing::Columns { .. }, _, Some(WindowColumns { start, end, .. })) => Windowing::Columns { start, end },
             (other, ..) => other,
         };
         self.build(stream, aggregate, groups, windowing)
+    }
+
+    /// Whether only the ends of windows tell them apart.
+    fn is_cumulating(&self, stream: &Stream) -> bool {
+        match (&stream.pending, self.schema(stream).window) {
+            (Some(pending), _) => pending.windows.step.is_some(),
+            (None, window) => window.is_some_and(|window| window.is_cumulating),
+        }
     }
 
     /// Keeps what the aggregate reads: the columns of keys and arguments, and those of the windows.
@@ -145,8 +164,11 @@ impl Lowering<'_> {
         let schema = StreamSchema {
             columns: Arc::clone(&columns),
             time: has_windows.then_some(WindowColumn::Time as usize),
-            window: has_windows
-                .then_some(WindowColumns { start: WindowColumn::Start as usize, end: WindowColumn::End as usize }),
+            window: has_windows.then_some(WindowColumns {
+                start: WindowColumn::Start as usize,
+                end: WindowColumn::End as usize,
+                is_cumulating: self.is_cumulating(&stream),
+            }),
             is_bounded: input.is_bounded,
         };
         let node = Node::Aggregate(Aggregate { windowing, keys, aggregates });

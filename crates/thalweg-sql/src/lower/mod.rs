@@ -191,7 +191,7 @@ impl Lowering<'_> {
         };
         if let Some(pending) = &mut stream.pending {
             pending.windows.time = keep(map, pending.windows.time);
-        } else if let Some(WindowColumns { start, end }) = schema.window
+        } else if let Some(WindowColumns { start, end, .. }) = schema.window
             && map.from.iter().any(|from| *from == Some(start) || *from == Some(end))
         {
             keep(map, start);

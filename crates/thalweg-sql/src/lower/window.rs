@@ -31,6 +31,7 @@ impl Lowering<'_> {
             time,
             size: Interval(node.size),
             slide: Interval(node.slide),
+            step: node.step.map(Interval),
             offset: Interval(node.offset),
             anchor: if node.from_first_row { Anchor::FirstRow } else { Anchor::Epoch },
             zone: self.zone_of(&stream, time),
@@ -87,6 +88,7 @@ impl Lowering<'_> {
             window: Some(WindowColumns {
                 start: width + WindowColumn::Start as usize,
                 end: width + WindowColumn::End as usize,
+                is_cumulating: windows.step.is_some(),
             }),
             is_bounded: input.is_bounded,
         };

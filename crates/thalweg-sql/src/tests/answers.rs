@@ -151,12 +151,15 @@ fn windows_follow_through_the_plan() {
     let plan = plan_in(&mut session, query);
     let aggregate = plan.nodes().find(|(_, planned)| matches!(planned.node, Node::Aggregate(_))).unwrap().1;
     assert_eq!(aggregate.schema.time, Some(2));
-    assert_eq!(aggregate.schema.window, Some(WindowColumns { start: 0, end: 1 }));
+    assert_eq!(aggregate.schema.window, Some(WindowColumns { start: 0, end: 1, is_cumulating: false }));
     let Node::Aggregate(node) = &aggregate.node else { panic!("found above") };
     let Windowing::Assigned(windows) = &node.windowing else { panic!("{:?}", node.windowing) };
     assert_eq!((windows.size, windows.slide, windows.time), (Interval::seconds(3600), Interval::seconds(3600), 1));
     let sink = plan.nodes().last().unwrap().1;
-    assert_eq!((sink.schema.time, sink.schema.window), (Some(2), Some(WindowColumns { start: 3, end: 1 })));
+    assert_eq!(
+        (sink.schema.time, sink.schema.window),
+        (Some(2), Some(WindowColumns { start: 3, end: 1, is_cumulating: false }))
+    );
 }
 
 #[test]

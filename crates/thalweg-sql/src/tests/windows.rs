@@ -281,12 +281,12 @@ fn windows_say_what_they_need() {
     refuses(
         r#"
 SELECT window_start, count(*) FROM TABLE(CUMULATE(TABLE s, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE)) GROUP BY window_start
-  [CUMULATE] CUMULATE windows are not there yet
-    use TUMBLE or HOP
+  [GROUP BY] windows of CUMULATE start together, so that window_start does not tell them apart
+    GROUP BY window_start, window_end
 
 SELECT window_start, count(*) FROM TABLE(SESSION(TABLE s, DESCRIPTOR(ts), INTERVAL '2' MINUTE)) GROUP BY window_start
   [SESSION] SESSION windows are not there yet
-    use TUMBLE or HOP
+    use TUMBLE, HOP or CUMULATE
 
 SELECT TUMBLE_START(ts, INTERVAL '1' HOUR), count(*) FROM s GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)
   [TUMBLE_START] TUMBLE_START in GROUP BY and SELECT is not there: windows stand in FROM

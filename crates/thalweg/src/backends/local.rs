@@ -198,12 +198,16 @@ impl Compiler<'_> {
     }
 
     fn windows(&self, windows: &node::Windows) -> Result<WindowSpec> {
-        let grid = Grid::new(windows.size, windows.slide, windows.offset)
-            .ok_or_else(|| Error::query("a window's size and slide must be positive and shorter than a century"))?;
-        let count = windows.size.0 / windows.slide.0;
+        let grid = match windows.step {
+            None => Grid::new(windows.size, windows.slide, windows.offset),
+            Some(step) => Grid::cumulating(windows.size, step, windows.offset),
+        };
+        let impossible = || Error::query("a window's size and slide must be positive and shorter than a century");
+        let grid = grid.ok_or_else(impossible)?;
+        let count = windows.size.0 / windows.step.unwrap_or(windows.slide).0;
         if count > MOST_WINDOWS {
             let message = format!("each row would be in {count} windows, more than {MOST_WINDOWS}");
-            return Err(Error::query(message).with_hint("use a longer slide, or a shorter size"));
+            return Err(Error::query(message).with_hint("use a longer slide or step, or a shorter size"));
         }
         Ok(WindowSpec {
             time: windows.time,

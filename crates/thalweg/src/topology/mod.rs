@@ -56,18 +56,24 @@ struct Draft {
 pub struct Window {
     size: Duration,
     slide: Option<Duration>,
+    step: Option<Duration>,
     offset: Duration,
 }
 
 impl Window {
     /// Windows that follow one another.
     pub fn tumble(size: Duration) -> Self {
-        Self { size, slide: None, offset: Duration::ZERO }
+        Self { size, slide: None, step: None, offset: Duration::ZERO }
     }
 
     /// Windows that begin every `slide`.
     pub fn hop(size: Duration, slide: Duration) -> Self {
-        Self { size, slide: Some(slide), offset: Duration::ZERO }
+        Self { slide: Some(slide), ..Self::tumble(size) }
+    }
+
+    /// Windows that begin every `size` and end after each `step` of it, the last one after all.
+    pub fn cumulate(size: Duration, step: Duration) -> Self {
+        Self { step: Some(step), ..Self::tumble(size) }
     }
 
     /// The same windows, all later by this much.
@@ -80,8 +86,11 @@ impl Window {
         let interval = |span: Duration| format!("INTERVAL '{}.{:06}' SECOND", span.as_secs(), span.subsec_micros());
         let (size, offset) = (interval(self.size), self.offset);
         let offset = if offset.is_zero() { String::new() } else { format!(", {}", interval(offset)) };
-        let windows = match self.slide {
+        let windows = match self.slide.or(self.step) {
             None => format!("TUMBLE(TABLE {input}, DESCRIPTOR({time}), {size}{offset})"),
+            Some(step) if self.step.is_some() => {
+                format!("CUMULATE(TABLE {input}, DESCRIPTOR({time}), {}, {size}{offset})", interval(step))
+            }
             Some(slide) => {
                 format!("HOP(TABLE {input}, DESCRIPTOR({time}), {}, {size}{offset})", interval(slide))
             }
