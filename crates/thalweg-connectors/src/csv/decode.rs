@@ -6,6 +6,7 @@ use thalweg_core::{Result, connector::TableDefinition};
 
 use super::{
     Csv,
+    cut::cut,
     header::{Layout, is_header},
     split::{Next, Record, Splitter, line_length},
 };
@@ -21,6 +22,8 @@ use crate::{
 
 /// Decodes the records of one input.
 pub(crate) struct CsvDecoder {
+    csv: Csv,
+    table: TableDefinition,
     splitter: Splitter,
     header: Option<bool>,
     layout: Option<Layout>,
@@ -35,6 +38,8 @@ impl CsvDecoder {
     /// A decoder of a table's rows.
     pub(crate) fn new(csv: &Csv, table: &TableDefinition, input: &str) -> Result<Self> {
         Ok(Self {
+            csv: csv.clone(),
+            table: table.clone(),
             splitter: Splitter::new(csv),
             header: csv.header,
             layout: None,
@@ -166,6 +171,18 @@ impl Decoder for CsvDecoder {
 
     fn bad_rows(&self) -> u64 {
         self.bad.count()
+    }
+
+    fn fork(&self) -> Result<Option<Box<dyn Decoder>>> {
+        if self.layout.is_none() || self.is_discarding {
+            return Ok(None);
+        }
+        let other = Self::new(&self.csv, &self.table, self.bad.input())?;
+        Ok(Some(Box::new(Self { layout: self.layout.clone(), ..other })))
+    }
+
+    fn cut(&self, bytes: &[u8]) -> Option<usize> {
+        cut(&self.csv, bytes)
     }
 }
 

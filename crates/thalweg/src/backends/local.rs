@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, SortOptions, TimeUnit};
 use datafusion_common::DFSchema;
 use thalweg_core::{
     Error, KeyGroups, Operator, Result,
-    connector::{Connector, Read, Reader, Source, TableDefinition, Wake},
+    connector::{Connector, Host, Read, Reader, Source, TableDefinition},
     window::Grid,
 };
 use thalweg_expressions::{aggregate, compile as compile_expression, constant_rows};
@@ -259,7 +259,7 @@ impl Source for Constant {
         true
     }
 
-    fn open(&self, _: usize, _: Wake) -> Result<Box<dyn Reader>> {
+    fn open(&self, _: usize, _: Host) -> Result<Box<dyn Reader>> {
         Ok(Box::new(ConstantReader { rows: self.rows.clone() }))
     }
 }
