@@ -6,6 +6,7 @@ use thalweg_core::{Result, connector::TableDefinition};
 
 use super::{
     Csv,
+    block::{Blocks, Taken},
     cut::cut,
     header::{Layout, is_header},
     split::{Next, Record, Splitter, line_length},
@@ -25,6 +26,7 @@ pub(crate) struct CsvDecoder {
     csv: Csv,
     table: TableDefinition,
     splitter: Splitter,
+    blocks: Blocks,
     header: Option<bool>,
     layout: Option<Layout>,
     schema: SchemaRef,
@@ -41,6 +43,7 @@ impl CsvDecoder {
             csv: csv.clone(),
             table: table.clone(),
             splitter: Splitter::new(csv),
+            blocks: Blocks::new(csv),
             header: csv.header,
             layout: None,
             schema: table.columns.clone(),
@@ -51,9 +54,23 @@ impl CsvDecoder {
         })
     }
 
+    /// The same, but one record after the other.
+    #[cfg(test)]
+    pub(crate) fn one_by_one(mut self) -> Self {
+        self.blocks.stop();
+        self
+    }
+
     fn consume(&mut self, window: &mut Window, bytes: usize, lines: u64) {
         self.batch_bytes += bytes;
         window.consume(bytes, lines);
+    }
+
+    /// Takes records from the beginning of the window on, if they can be taken together.
+    fn block(&mut self, window: &Window, rows: usize) -> Option<Taken> {
+        let Rows { columns, null } = &mut self.rows;
+        let rows = rows - columns.len();
+        self.blocks.take(window.unread(), self.layout.as_ref()?, null, columns, rows)
     }
 
     /// Takes the record at the beginning of the window.
@@ -130,6 +147,10 @@ impl Decoder for CsvDecoder {
                 if self.is_discarding {
                     return Ok(Decoded::Hungry);
                 }
+            }
+            if let Some(Taken { bytes, lines }) = self.block(window, rows) {
+                self.consume(window, bytes, lines);
+                continue;
             }
             match self.splitter.next(window.unread(), window.has_ended()) {
                 Next::Record { length, .. } if length > RECORD_LIMIT => self.drop_line(window, TOO_LONG)?,
