@@ -12,7 +12,7 @@ use arrow_schema::{DataType, SchemaRef};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use thalweg_core::{
     Error, Result, Timestamp,
-    connector::{Connector, Read, Reader, Source, TableDefinition, Wake},
+    connector::{Connector, Host, Read, Reader, Source, TableDefinition},
 };
 
 /// One thing that a partition gives. A field that is `None` is null.
@@ -100,7 +100,7 @@ impl Source for ScriptSource {
         self.is_bounded
     }
 
-    fn open(&self, partition: usize, _: Wake) -> Result<Box<dyn Reader>> {
+    fn open(&self, partition: usize, _: Host) -> Result<Box<dyn Reader>> {
         Ok(Box::new(ScriptReader {
             items: self.script[partition].clone().into_iter(),
             ahead: None,

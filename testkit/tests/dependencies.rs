@@ -27,7 +27,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 11] = [
     ),
     (
         "thalweg-connectors",
-        &["thalweg-core"],
+        &["thalweg-core", "thalweg-memory"],
         &[
             "arrow-*",
             "chrono",

@@ -13,7 +13,7 @@ use testkit::show;
 use thalweg::Engine;
 use thalweg_core::{
     Result,
-    connector::{Connector, Read, Reader, Source, TableDefinition, Wake},
+    connector::{Connector, Host, Read, Reader, Source, TableDefinition},
 };
 
 /// Counts up for ever, one row a millisecond of event time; panics where it is told to, and says how far it was read.
@@ -49,7 +49,7 @@ impl Source for CounterSource {
         false
     }
 
-    fn open(&self, _: usize, _: Wake) -> Result<Box<dyn Reader>> {
+    fn open(&self, _: usize, _: Host) -> Result<Box<dyn Reader>> {
         Ok(Box::new(CounterReader { counter: self.0.clone(), next: 0 }))
     }
 }

@@ -7,7 +7,7 @@ use arrow_schema::SchemaRef;
 use parking_lot::Mutex;
 use thalweg_core::{
     Error, Result,
-    connector::{Connector, Read, Reader, Source, TableDefinition, Wake},
+    connector::{Connector, Host, Read, Reader, Source, TableDefinition},
 };
 
 /// `'connector' = 'memory', 'stream' = 'ticks'`: named streams whose batches the program gave.
@@ -106,7 +106,7 @@ impl Source for Partitions {
         true
     }
 
-    fn open(&self, partition: usize, _: Wake) -> Result<Box<dyn Reader>> {
+    fn open(&self, partition: usize, _: Host) -> Result<Box<dyn Reader>> {
         Ok(Box::new(Batches {
             stream: Arc::clone(&self.stream),
             columns: Arc::clone(&self.columns),
@@ -174,11 +174,11 @@ mod tests {
         memory.put("s", vec![vec![batch(vec![1, 2, 3]), batch(vec![]), batch(vec![4])], vec![batch(vec![5])]]).unwrap();
         let source = memory.source(&table("s")).unwrap();
         assert_eq!(source.partitions(), ["0", "1"]);
-        let wake: Wake = Arc::new(|| {});
+        let host = Host { wake: Arc::new(|| {}), threads: 1 };
         for _ in 0..2 {
-            let mut first = source.open(0, Arc::clone(&wake)).unwrap();
+            let mut first = source.open(0, host.clone()).unwrap();
             assert_eq!(rows(first.as_mut(), 2), [vec![1, 2], vec![3], vec![4]]);
-            assert_eq!(rows(source.open(1, Arc::clone(&wake)).unwrap().as_mut(), 9), [[5]]);
+            assert_eq!(rows(source.open(1, host.clone()).unwrap().as_mut(), 9), [[5]]);
         }
     }
 

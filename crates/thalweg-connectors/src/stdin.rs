@@ -15,7 +15,7 @@ use std::{
 
 use thalweg_core::{
     Error, Result,
-    connector::{Connector, Reader, Source, TableDefinition, Wake},
+    connector::{Connector, Host, Reader, Source, TableDefinition, Wake},
 };
 
 use crate::format::{
@@ -90,7 +90,7 @@ impl Source for Input {
         self.is_bounded
     }
 
-    fn open(&self, _: usize, wake: Wake) -> Result<Box<dyn Reader>> {
+    fn open(&self, _: usize, host: Host) -> Result<Box<dyn Reader>> {
         let decoder = self.format.decoder(&self.table, INPUT)?;
         if let Err(name) = TAKEN.set(self.table.name.clone()) {
             let first = TAKEN.get().expect("it is taken");
@@ -99,8 +99,8 @@ impl Source for Input {
             return Err(Error::query(message)
                 .with_hint("write what comes to a file first: 'connector' = 'file' is read as often as wanted"));
         }
-        let blocks = spawn(io::stdin(), wake)?;
-        Ok(Box::new(FormatReader::new(Box::new(blocks), decoder)))
+        let blocks = spawn(io::stdin(), host.wake.clone())?;
+        Ok(Box::new(FormatReader::new(Box::new(blocks), decoder, host)))
     }
 }
 
@@ -192,9 +192,9 @@ mod tests {
         let (pipe, input) = mpsc::channel();
         let (waker, woken) = mpsc::channel();
         let wake: Wake = Arc::new(move || waker.send(()).unwrap_or_default());
-        let blocks = spawn(Pipe(input), wake).unwrap();
+        let blocks = spawn(Pipe(input), wake.clone()).unwrap();
         let decoder = Format::Json.decoder(&table(), INPUT).unwrap();
-        let mut reader = FormatReader::new(Box::new(blocks), decoder);
+        let mut reader = FormatReader::new(Box::new(blocks), decoder, Host { wake, threads: 2 });
         assert!(matches!(reader.read(10), Ok(Read::Wait(None))));
         pipe.send("{\"a\":1}\n{\"a\"").unwrap();
         woken.recv().unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_schema::{Field, Schema};
 use thalweg_core::{
     Result,
-    connector::{Options, Read, Reader, TableDefinition},
+    connector::{Host, Options, Read, Reader, TableDefinition},
     types::sql_name,
 };
 
@@ -89,7 +89,12 @@ impl Bytes for Memory {
 /// A reader of bytes in memory, called `input` in messages.
 pub(crate) fn reader(table: &TableDefinition, bytes: Memory) -> Box<dyn Reader> {
     let decoder = Format::new(&table.options, None).unwrap().decoder(table, "input").unwrap();
-    Box::new(FormatReader::new(Box::new(bytes), decoder))
+    Box::new(FormatReader::new(Box::new(bytes), decoder, host()))
+}
+
+/// A runtime that lets a reader have no threads.
+pub(crate) fn host() -> Host {
+    Host { wake: Arc::new(|| {}), threads: 1 }
 }
 
 /// All rows as text, then the error or the number of bad rows if there is one.
@@ -102,7 +107,7 @@ pub(crate) fn read_all(reader: &mut dyn Reader, rows_at_once: usize) -> Vec<Stri
                 lines.extend(rows(&batch));
             }
             Ok(Read::End) => break,
-            Ok(Read::Wait(Some(_))) => {}
+            Ok(Read::Wait(_) | Read::Busy) => std::thread::yield_now(),
             Ok(other) => panic!("no {other:?} from memory"),
             Err(error) => {
                 lines.push(format!("error: {error}"));

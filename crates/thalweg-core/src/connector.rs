@@ -62,14 +62,23 @@ pub trait Source: Send {
     /// Whether the source ends by itself.
     fn is_bounded(&self) -> bool;
 
-    /// Opens a partition at its beginning. `wake` may be called from any thread when a reader that had to wait can go on.
-    fn open(&self, partition: usize, wake: Wake) -> Result<Box<dyn Reader>>;
+    /// Opens a partition at its beginning.
+    fn open(&self, partition: usize, host: Host) -> Result<Box<dyn Reader>>;
+}
+
+/// What a reader has from the runtime that reads it.
+#[derive(Clone)]
+pub struct Host {
+    /// To be called, from any thread, when a reader that had to wait can go on.
+    pub wake: Wake,
+    /// How many threads of its own the reader may keep busy. With one it has none, and works only while it is read.
+    pub threads: usize,
 }
 
 /// Tells the runtime that a reader can go on.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// Reads one partition, on one thread, without waiting for the world.
+/// Reads one partition, called by one thread at a time, without waiting for the world.
 pub trait Reader: Send {
     /// At most `rows` of the next rows.
     fn read(&mut self, rows: usize) -> Result<Read>;
@@ -93,6 +102,8 @@ pub enum Read {
     Barrier,
     /// Nothing now. Ask again at the instant, or when woken.
     Wait(Option<Instant>),
+    /// Nothing yet, but threads of the reader are at work on it: the partition is not silent. Ask again when woken.
+    Busy,
     /// Nothing any more.
     End,
 }

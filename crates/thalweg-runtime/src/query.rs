@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, thread, time::Duration};
 
 use thalweg_core::{
     Batch, Error, Event, Port, Result,
-    connector::{Reader, Wake},
+    connector::{Host, Reader, Wake},
 };
 
 use crate::{
@@ -219,6 +219,7 @@ struct Opener {
     source: Box<dyn thalweg_core::connector::Source>,
     shape: Arc<SourceShape>,
     instances: usize,
+    parallelism: usize,
     shared: Arc<Shared>,
 }
 
@@ -234,17 +235,27 @@ impl Opener {
             linger: duration(settings.batch_linger.0),
             idle: settings.watermark_idle.map(|idle| duration(idle.0)),
         };
-        Self { table: parts.table, source: parts.source, shape: Arc::new(shape), instances, shared: Arc::clone(shared) }
+        Self {
+            table: parts.table,
+            source: parts.source,
+            shape: Arc::new(shape),
+            instances,
+            parallelism: settings.parallelism,
+            shared: Arc::clone(shared),
+        }
     }
 
     /// Every so-manieth partition is this instance's.
     fn open(&mut self, instance: usize, place: &TaskRef) -> Result<SourceReader> {
         let names = self.source.partitions();
+        // Few partitions leave threads over: a reader may decode ahead on those that would otherwise have nothing to read.
+        let threads = (self.parallelism / names.len().max(1)).max(1);
         let mut partitions: Vec<(u32, String, Box<dyn Reader>)> = Vec::new();
         for number in (instance..names.len()).step_by(self.instances) {
             let task = place.clone();
             let wake: Wake = Arc::new(move || task.wake());
-            let reader = self.source.open(number, wake).map_err(|error| error.in_node(&self.shape.label))?;
+            let host = Host { wake, threads };
+            let reader = self.source.open(number, host).map_err(|error| error.in_node(&self.shape.label))?;
             partitions.push((number as u32, format!("{}/{}", self.table, names[number]), reader));
         }
         Ok(SourceReader::new(partitions, Arc::clone(&self.shape), Arc::clone(&self.shared.counters)))

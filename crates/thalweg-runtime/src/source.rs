@@ -150,13 +150,24 @@ impl SourceReader {
             let bad_rows = partition.reader.bad_rows();
             counters.bad_rows.fetch_add(bad_rows - std::mem::replace(&mut partition.bad_rows, bad_rows), Relaxed);
             match read {
-                Read::Rows(rows) => partition.take_in(rows, &counters),
+                Read::Rows(rows) => {
+                    partition.take_in(rows, &counters);
+                    // To fill up what is half full would copy it.
+                    if partition.waiting.len() == 1 && 2 * partition.waiting_rows > shape.batch_rows {
+                        return self.emit_rows(i);
+                    }
+                }
                 // What waits came before what comes now.
-                _ if partition.waiting_rows > 0 && !matches!(read, Read::Wait(_)) => {
+                _ if partition.waiting_rows > 0 && !matches!(read, Read::Wait(_) | Read::Busy) => {
                     partition.next = Some(read);
                     return self.emit_rows(i);
                 }
                 Read::Wait(at) => return self.wait(i, at),
+                Read::Busy => {
+                    // Rows are on their way, so that it is not silent.
+                    partition.last_rows = Instant::now();
+                    return self.wait(i, None);
+                }
                 other => return self.emit_other(i, other),
             }
         }
@@ -216,7 +227,7 @@ impl SourceReader {
                 self.is_idle = false;
             }
             Read::Idle => partition.set_silent(PartitionState::Idle),
-            Read::End | Read::Rows(_) | Read::Wait(_) => partition.set_silent(PartitionState::Ended),
+            Read::End | Read::Rows(_) | Read::Wait(_) | Read::Busy => partition.set_silent(PartitionState::Ended),
         }
         let now = self.counters.now();
         let is_over = self.partitions.iter().all(|p| p.state == PartitionState::Ended);

@@ -1,5 +1,6 @@
 //! Rows on their way into columns: each field's text goes straight into its typed column.
 
+pub(crate) mod block;
 mod values;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
@@ -62,7 +63,13 @@ impl Columns {
         debug_assert!(self.columns.iter().all(|c| c.len() == self.rows), "every column has its value");
     }
 
-    /// Takes back what the columns have of the row that was begun.
+    /// Ends so many rows of which every column has its values.
+    pub(crate) fn commit_many(&mut self, rows: usize) {
+        self.rows += rows;
+        debug_assert!(self.columns.iter().all(|c| c.len() == self.rows), "every column has its values");
+    }
+
+    /// Takes back what the columns have of the rows that were begun.
     pub(crate) fn roll_back(&mut self) {
         self.columns.iter_mut().for_each(|column| column.truncate(self.rows));
     }
@@ -120,10 +127,8 @@ impl Column {
 
     /// Keeps only the first `len` values.
     pub(crate) fn truncate(&mut self, len: usize) {
-        if self.present.len() > len {
-            self.values.truncate(len);
-            self.present.truncate(len);
-        }
+        self.values.truncate(len);
+        self.present.truncate(len);
     }
 
     /// Says what is wrong with a value.

@@ -12,7 +12,9 @@ use arrow_schema::{DataType, TimeUnit};
 use thalweg_core::Result;
 
 use crate::text::{
-    Wrong, number,
+    Wrong,
+    digits::Moments,
+    number,
     time::{self, SECOND},
     zone::Zone,
 };
@@ -29,7 +31,8 @@ pub(super) enum Values {
     Binary(Bytes),
     Date(Vec<i32>),
     Time(Vec<i64>),
-    Timestamp(Vec<i64>, Zone),
+    /// With the day that was read last.
+    Timestamp(Vec<i64>, Zone, Moments),
 }
 
 /// Values of any length, end to end.
@@ -60,7 +63,9 @@ impl Values {
             Binary | LargeBinary | BinaryView => Self::Binary(Bytes::default()),
             Date32 => Self::Date(vec![]),
             Time64(TimeUnit::Microsecond) => Self::Time(vec![]),
-            Timestamp(TimeUnit::Microsecond, zone) => Self::Timestamp(vec![], Zone::new(zone.as_deref())?),
+            Timestamp(TimeUnit::Microsecond, zone) => {
+                Self::Timestamp(vec![], Zone::new(zone.as_deref())?, Moments::default())
+            }
             _ => return Ok(None),
         }))
     }
@@ -92,11 +97,11 @@ impl Values {
                 values.push(value);
             }
             Self::Double(values) => values.push(number::double(text.trim_ascii())?),
-            Self::Timestamp(values, zone) => {
-                let moment = time::moment(text.trim_ascii())?;
-                let instant = match moment.offset {
-                    Some(offset) => moment.clock.checked_sub(offset * SECOND).ok_or(Wrong::Range)?,
-                    None => zone.instant(moment.clock),
+            Self::Timestamp(values, zone, moments) => {
+                let instant = match moments.read(text, 0, text.len()) {
+                    Some((clock, true)) => clock,
+                    Some((clock, false)) => zone.instant(clock),
+                    None => general_instant(text, zone)?,
                 };
                 values.push(instant);
                 return Ok(Some(instant));
@@ -118,7 +123,7 @@ impl Values {
     pub(super) fn push_null(&mut self) {
         match self {
             Self::Boolean(values) => values.append(false),
-            Self::Integer(values, ..) | Self::Time(values) | Self::Timestamp(values, _) => values.push(0),
+            Self::Integer(values, ..) | Self::Time(values) | Self::Timestamp(values, ..) => values.push(0),
             Self::Unsigned(values) => values.push(0),
             Self::Float(values) => values.push(0.0),
             Self::Double(values) => values.push(0.0),
@@ -132,7 +137,7 @@ impl Values {
     pub(super) fn truncate(&mut self, len: usize) {
         match self {
             Self::Boolean(values) => values.truncate(len),
-            Self::Integer(values, ..) | Self::Time(values) | Self::Timestamp(values, _) => values.truncate(len),
+            Self::Integer(values, ..) | Self::Time(values) | Self::Timestamp(values, ..) => values.truncate(len),
             Self::Unsigned(values) => values.truncate(len),
             Self::Float(values) => values.truncate(len),
             Self::Double(values) => values.truncate(len),
@@ -163,7 +168,7 @@ impl Values {
             }
             Self::Date(values) => Arc::new(Date32Array::new(leave(values), nulls)),
             Self::Time(values) => Arc::new(Time64MicrosecondArray::new(leave(values), nulls)),
-            Self::Timestamp(values, _) => {
+            Self::Timestamp(values, ..) => {
                 let DataType::Timestamp(_, zone) = data_type else { unreachable!("made from this type") };
                 Arc::new(TimestampMicrosecondArray::new(leave(values), nulls).with_timezone_opt(zone.clone()))
             }
@@ -173,9 +178,29 @@ impl Values {
 }
 
 impl Bytes {
-    fn push(&mut self, value: &[u8]) {
-        self.bytes.extend_from_slice(value);
+    /// Adds `text[start..end]`.
+    #[inline]
+    pub(super) fn push_from(&mut self, text: &[u8], start: usize, end: usize) {
+        const SHORT: usize = 16;
+        // To copy a fixed number of bytes, and forget some, costs less than to copy just so many.
+        match text[start..].first_chunk::<SHORT>().filter(|_| end - start <= SHORT) {
+            Some(chunk) => {
+                let len = self.bytes.len() + end - start;
+                self.bytes.extend_from_slice(chunk);
+                self.bytes.truncate(len);
+            }
+            None => self.bytes.extend_from_slice(&text[start..end]),
+        }
+        self.end();
+    }
+
+    fn end(&mut self) {
         self.ends.push(i32::try_from(self.bytes.len()).expect("a decoder ends its batches long before"));
+    }
+
+    pub(super) fn push(&mut self, value: &[u8]) {
+        self.bytes.extend_from_slice(value);
+        self.end();
     }
 
     fn push_hex(&mut self, text: &[u8]) -> Result<(), Wrong> {
@@ -208,6 +233,15 @@ impl Bytes {
         self.ends = Vec::with_capacity(ends.min(RESERVED));
         let next = Vec::with_capacity(bytes.min(RESERVED));
         (std::mem::replace(&mut self.bytes, next), OffsetBuffer::new(offsets.into()))
+    }
+}
+
+/// The instant of any text of a timestamp.
+pub(super) fn general_instant(text: &[u8], zone: &Zone) -> Result<i64, Wrong> {
+    let moment = time::moment(text.trim_ascii())?;
+    match moment.offset {
+        Some(offset) => moment.clock.checked_sub(offset * SECOND).ok_or(Wrong::Range),
+        None => Ok(zone.instant(moment.clock)),
     }
 }
 

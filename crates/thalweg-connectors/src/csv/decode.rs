@@ -6,6 +6,8 @@ use thalweg_core::{Result, connector::TableDefinition};
 
 use super::{
     Csv,
+    block::{Blocks, Taken},
+    cut::cut,
     header::{Layout, is_header},
     split::{Next, Record, Splitter, line_length},
 };
@@ -21,7 +23,10 @@ use crate::{
 
 /// Decodes the records of one input.
 pub(crate) struct CsvDecoder {
+    csv: Csv,
+    table: TableDefinition,
     splitter: Splitter,
+    blocks: Blocks,
     header: Option<bool>,
     layout: Option<Layout>,
     schema: SchemaRef,
@@ -35,7 +40,10 @@ impl CsvDecoder {
     /// A decoder of a table's rows.
     pub(crate) fn new(csv: &Csv, table: &TableDefinition, input: &str) -> Result<Self> {
         Ok(Self {
+            csv: csv.clone(),
+            table: table.clone(),
             splitter: Splitter::new(csv),
+            blocks: Blocks::new(csv),
             header: csv.header,
             layout: None,
             schema: table.columns.clone(),
@@ -46,9 +54,23 @@ impl CsvDecoder {
         })
     }
 
+    /// The same, but one record after the other.
+    #[cfg(test)]
+    pub(crate) fn one_by_one(mut self) -> Self {
+        self.blocks.stop();
+        self
+    }
+
     fn consume(&mut self, window: &mut Window, bytes: usize, lines: u64) {
         self.batch_bytes += bytes;
         window.consume(bytes, lines);
+    }
+
+    /// Takes records from the beginning of the window on, if they can be taken together.
+    fn block(&mut self, window: &Window, rows: usize) -> Option<Taken> {
+        let Rows { columns, null } = &mut self.rows;
+        let rows = rows - columns.len();
+        self.blocks.take(window.unread(), self.layout.as_ref()?, null, columns, rows)
     }
 
     /// Takes the record at the beginning of the window.
@@ -126,6 +148,10 @@ impl Decoder for CsvDecoder {
                     return Ok(Decoded::Hungry);
                 }
             }
+            if let Some(Taken { bytes, lines }) = self.block(window, rows) {
+                self.consume(window, bytes, lines);
+                continue;
+            }
             match self.splitter.next(window.unread(), window.has_ended()) {
                 Next::Record { length, .. } if length > RECORD_LIMIT => self.drop_line(window, TOO_LONG)?,
                 Next::Record { length, lines } => {
@@ -166,6 +192,18 @@ impl Decoder for CsvDecoder {
 
     fn bad_rows(&self) -> u64 {
         self.bad.count()
+    }
+
+    fn fork(&self) -> Result<Option<Box<dyn Decoder>>> {
+        if self.layout.is_none() || self.is_discarding {
+            return Ok(None);
+        }
+        let other = Self::new(&self.csv, &self.table, self.bad.input())?;
+        Ok(Some(Box::new(Self { layout: self.layout.clone(), ..other })))
+    }
+
+    fn cut(&self, bytes: &[u8]) -> Option<usize> {
+        cut(&self.csv, bytes)
     }
 }
 

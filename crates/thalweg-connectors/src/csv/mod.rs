@@ -22,6 +22,8 @@
 //! line ends inside quotes; messages name the line on which it begins. After a quote that is never closed, a reader that skips
 //! malformed rows goes on with the next line.
 
+mod block;
+mod cut;
 mod decode;
 mod encode;
 mod header;

@@ -1,8 +1,9 @@
 use thalweg_core::connector::Read;
 
 use crate::{
-    csv::Csv,
-    testing::{Memory, Random, read_all, read_text, reader, table},
+    csv::{Csv, CsvDecoder},
+    format::reader::FormatReader,
+    testing::{Memory, Random, host, read_all, read_text, reader, table},
 };
 
 fn check(columns: &str, options: &str, text: &str, expected: &[&str]) {
@@ -243,4 +244,68 @@ fn no_bytes_make_it_panic() {
             super::infer(&Csv::default(), &bytes, is_all).unwrap();
         }
     }
+}
+
+/// Records taken together give what they give one by one, whatever is in them.
+#[test]
+fn blocks_give_what_records_give_one_by_one() {
+    let columns = "i BIGINT, s STRING, t TIMESTAMP TIME, d DOUBLE, n TINYINT NOT NULL, b BOOLEAN, f FLOAT, m DECIMAL, x BYTES, \
+                   y DATE, z TIME, w STRING";
+    let usual = [
+        ["1", "-12345678", "1234567890123", "", "007"],
+        ["a", "", "\"\"", "\"q,\n\"", "a text that is longer than sixteen bytes"],
+        ["2013-01-01T10:15:00Z", "2013-01-01 10:15:00.25", "2013-01-02T23:59:59", "2013-01-02 00:00", "2014-02-28"],
+        ["1.5", "-0.25", "12", "123456.7890123", "\"7.5\""],
+        ["1", "-7", "100", "\"5\"", " 6 "],
+        ["true", "f", "", "1", "FALSE"],
+        ["1.5", "0", "", "1e3", "-2.25"],
+        ["1.5", "0", "", "12.345", "-2"],
+        ["00ff", "", "ab", "\"0a\"", "12"],
+        ["2013-01-01", "", "2013-12-31", "1970-01-01", "2014-02-28"],
+        ["10:15", "", "10:15:30.5", "00:00:00", "23:59:59"],
+        ["last", "", "\"\"", "\"two\r\nlines\"", "a"],
+    ];
+    let unusual =
+        ["x", "\"a\"\"b\"", "a\"b", "ä", "\"x\"y", "300", "1e400", "1,2", "a\nb", "\u{feff}", "NA", "\"NA\"", "\r", ""];
+    let options = [
+        "",
+        "; csv.null=NA",
+        "; csv.comment=#",
+        "; csv.escape=\\",
+        "; csv.quote=",
+        "; csv.header=false",
+        "; csv.delimiter=;",
+    ];
+    for seed in 0..400 {
+        let mut random = Random::new(seed);
+        let option = options[random.below(options.len() as u64) as usize];
+        let bad = ["skip", "fail"][usize::from(random.below(4) == 0)];
+        let table = table(columns, &format!("format=csv; bad.rows={bad}{option}"));
+        let (delimiter, oddness) =
+            (if option.ends_with(';') { ";" } else { "," }, [0, 3, 50][random.below(3) as usize]);
+        let mut text = String::new();
+        for _ in 0..random.below(400) {
+            let mut fields = usual.map(|texts| texts[random.below(5) as usize]);
+            if random.below(1000) < oddness {
+                fields[random.below(12) as usize] = unusual[random.below(unusual.len() as u64) as usize];
+            }
+            text += &fields.join(delimiter);
+            text += ["\n", "\r\n", "\n\n", "\n#\n"]
+                [if oddness == 0 { 0 } else { (random.below(40) as usize).saturating_sub(36) }];
+        }
+        let csv = Csv::new(&table.options).unwrap();
+        let read = |decoder: CsvDecoder, rows| {
+            let bytes = Memory::new(text.as_bytes(), || usize::MAX);
+            read_all(&mut FormatReader::new(Box::new(bytes), Box::new(decoder), host()), rows)
+        };
+        let decoder = || CsvDecoder::new(&csv, &table, "input").unwrap();
+        let together = read(decoder(), [4096, 100, 3][random.below(3) as usize]);
+        let one_by_one = read(decoder().one_by_one(), 4096);
+        assert!(together == one_by_one, "seed {seed}, {option:?}: {}", first_difference(&together, &one_by_one));
+    }
+}
+
+fn first_difference(left: &[String], right: &[String]) -> String {
+    let at = left.iter().zip(right).position(|(left, right)| left != right).unwrap_or(left.len().min(right.len()));
+    format!("row {at} is {:?} and {:?}", left.get(at), right.get(at))
 }

@@ -82,6 +82,8 @@ pub(super) struct Input {
     compression: Compression,
     position: Arc<AtomicU64>,
     has_begun: bool,
+    /// Why compressed data could not be read on.
+    pub(super) damage: Option<Error>,
 }
 
 impl Input {
@@ -108,7 +110,7 @@ impl Input {
             Compression::Zstd => Box::new(zstd::Decoder::with_buffer(file).map_err(cannot_read)?),
             Compression::None | Compression::Auto => Box::new(file),
         };
-        Ok(Self { bytes, path: path.into(), compression: found, position, has_begun: false })
+        Ok(Self { bytes, path: path.into(), compression: found, position, has_begun: false, damage: None })
     }
 
     /// Whether damage may show long after it was read.

@@ -19,7 +19,7 @@ use std::{fs, io::Read as _};
 use arrow_schema::SchemaRef;
 use thalweg_core::{
     Error, Result,
-    connector::{Connector, Options, Reader, Sink, Source, TableDefinition, Wake},
+    connector::{Connector, Host, Options, Reader, Sink, Source, TableDefinition},
 };
 
 use crate::{
@@ -151,10 +151,10 @@ impl Source for Files {
         true
     }
 
-    fn open(&self, partition: usize, _: Wake) -> Result<Box<dyn Reader>> {
+    fn open(&self, partition: usize, host: Host) -> Result<Box<dyn Reader>> {
         let path = &self.paths[partition];
         let decoder = self.format.decoder(&self.table, path)?;
-        Ok(Box::new(FormatReader::new(Box::new(self.input(path)?), decoder)))
+        Ok(Box::new(FormatReader::new(Box::new(self.input(path)?), decoder, host)))
     }
 }
 
@@ -165,12 +165,19 @@ impl Bytes for Input {
                 Ok(0) => return Ok(Fill::End),
                 Ok(count) => return Ok(Fill::Some(count)),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.error(&error)),
+                Err(error) => {
+                    let error = self.error(&error);
+                    self.damage = self.is_compressed().then(|| error.clone());
+                    return Err(error);
+                }
             }
         }
     }
 
     fn verify(&mut self) -> Result<()> {
+        if let Some(damage) = self.damage.clone() {
+            return Err(damage);
+        }
         let mut sink = vec![0; 64 << 10];
         let mut left = if self.is_compressed() { VERIFIED } else { 0 };
         while left > 0 {

@@ -3,13 +3,13 @@ use std::{
     io::{Read as _, Write as _},
     path::{Path, PathBuf},
     process,
-    sync::{Arc, atomic::*},
+    sync::atomic::*,
 };
 
 use thalweg_core::{Batch, Progress, connector::Read};
 
 use super::*;
-use crate::testing::{read_all, table};
+use crate::testing::{host, read_all, table};
 
 /// A directory of a test's own, gone when the test has ended.
 struct Directory(PathBuf);
@@ -53,7 +53,7 @@ fn read(columns: &str, options: &str) -> Vec<String> {
     let mut lines = vec![];
     for (i, name) in source.partitions().iter().enumerate() {
         let name = Path::new(name).file_name().unwrap().to_str().unwrap();
-        let mut reader = source.open(i, Arc::new(|| {})).unwrap();
+        let mut reader = source.open(i, host()).unwrap();
         lines.extend(read_all(&mut *reader, 4096).into_iter().map(|line| format!("{name}: {line}")));
     }
     lines
@@ -113,7 +113,7 @@ fn text_of_other_kinds_is_named() {
     ] {
         let path = directory.write("a.csv", bytes);
         let source = File.source(&table("a BIGINT", &format!("path={path}"))).unwrap();
-        let error = source.open(0, Arc::new(|| {})).err().unwrap();
+        let error = source.open(0, host()).err().unwrap();
         assert!(error.message().contains(&path) && error.message().ends_with(what), "{error}");
     }
     let path = directory.write("a.csv", "a\r");
@@ -173,7 +173,7 @@ fn a_file_that_is_corrupt_is_said_to_be_and_not_its_rows() {
             let path = directory.write(name, bytes);
             for options in ["", "; bad.rows=skip"] {
                 let source = File.source(&table("a BIGINT, b BIGINT", &format!("path={path}{options}"))).unwrap();
-                let error = match source.open(0, Arc::new(|| {})) {
+                let error = match source.open(0, host()) {
                     Err(error) => error.to_string(),
                     Ok(mut reader) => loop {
                         match reader.read(4096) {
@@ -192,7 +192,7 @@ fn a_file_that_is_corrupt_is_said_to_be_and_not_its_rows() {
     }
     let path = directory.write("plain.csv", "a\n1\n");
     let source = File.source(&table("a BIGINT", &format!("path={path}; compression=gzip"))).unwrap();
-    assert_eq!(source.open(0, Arc::new(|| {})).err().unwrap().to_string(), format!("{path} is not gzip data"));
+    assert_eq!(source.open(0, host()).err().unwrap().to_string(), format!("{path} is not gzip data"));
     let path = directory.write("plain.csv.gz", "a\n1\n");
     assert_eq!(read("a BIGINT", &format!("path={path}")), ["plain.csv.gz: 1"]);
 }
@@ -207,7 +207,7 @@ fn columns_are_found_in_the_first_file_with_rows() {
     assert_eq!(columns.fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>(), ["n", "t"]);
     undeclared.columns = columns;
     let source = File.source(&undeclared).unwrap();
-    let rows = read_all(&mut *source.open(1, Arc::new(|| {})).unwrap(), 10);
+    let rows = read_all(&mut *source.open(1, host()).unwrap(), 10);
     assert_eq!(rows, ["1 2013-01-01T00:00:00Z"]);
     let empty = table("x BIGINT", &format!("path={}", directory.path("a.csv")));
     assert!(File.infer(&empty).unwrap_err().message().contains("there is no row in"));
@@ -245,7 +245,7 @@ fn what_a_sink_writes_a_source_reads() {
         sink.finish().unwrap();
         assert_eq!(directory.names(), [name]);
         let source = File.source(&table).unwrap();
-        assert_eq!(read_all(&mut *source.open(0, Arc::new(|| {})).unwrap(), 2), expected, "{name}");
+        assert_eq!(read_all(&mut *source.open(0, host()).unwrap(), 2), expected, "{name}");
         fs::remove_file(directory.path(name)).unwrap();
     }
 }
@@ -295,7 +295,7 @@ fn a_year_of_departures_is_read_to_the_row() {
     let types = columns.collect::<Vec<_>>().join(" ");
     assert_eq!(types, "TIMESTAMP STRING BIGINT STRING STRING STRING BIGINT BIGINT BIGINT BIGINT");
     departures.time = Some(0);
-    let mut reader = File.source(&departures).unwrap().open(0, Arc::new(|| {})).unwrap();
+    let mut reader = File.source(&departures).unwrap().open(0, host()).unwrap();
     let (mut rows, mut missing) = (0, 0);
     while let Read::Rows(batch) = reader.read(8192).unwrap() {
         rows += batch.num_rows();
@@ -308,6 +308,6 @@ fn a_year_of_departures_is_read_to_the_row() {
 fn weather_has_the_types_that_it_has() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/weather.csv.gz");
     let weather = table("observed TIMESTAMP TIME, visib DOUBLE", &format!("path={path}"));
-    let mut reader = File.source(&weather).unwrap().open(0, Arc::new(|| {})).unwrap();
+    let mut reader = File.source(&weather).unwrap().open(0, host()).unwrap();
     assert_eq!(read_all(&mut *reader, 4096)[0], "2013-01-01T06:00:00Z 10.0");
 }

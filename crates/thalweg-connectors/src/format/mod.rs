@@ -1,7 +1,11 @@
 //! How rows are laid out in bytes, whatever the bytes travel on.
 
 pub(crate) mod bad_rows;
+mod helper;
+mod parallel;
 pub(crate) mod reader;
+#[cfg(test)]
+mod tests;
 pub(crate) mod window;
 
 use arrow_array::RecordBatch;
@@ -27,6 +31,12 @@ pub(crate) trait Decoder: Send {
 
     /// How many rows were malformed and skipped.
     fn bad_rows(&self) -> u64;
+
+    /// A decoder without rows that goes on as this one would, unless this one does not know yet what its bytes are like.
+    fn fork(&self) -> Result<Option<Box<dyn Decoder>>>;
+
+    /// Where the last complete record of these bytes ends, which begin with a record: a guess that costs little.
+    fn cut(&self, bytes: &[u8]) -> Option<usize>;
 }
 
 /// Why a decoder came back.

@@ -54,6 +54,22 @@ impl Window {
         Self { bytes: vec![], start: 0, end: 0, line: 1, has_ended: false, is_fresh: true }
     }
 
+    /// A window on bytes that begin with a record, on this line; `is_last` says that none come after them.
+    pub(crate) fn of(bytes: Vec<u8>, length: usize, line: u64, is_last: bool) -> Self {
+        assert!(length <= bytes.len(), "the bytes are there");
+        Self { bytes, start: 0, end: length, line, has_ended: is_last, is_fresh: false }
+    }
+
+    /// All bytes of a window that was made `of` them, read or not.
+    pub(crate) fn all(&self) -> &[u8] {
+        &self.bytes[..self.end]
+    }
+
+    /// The memory, for other bytes.
+    pub(crate) fn into_memory(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// The bytes that were not consumed yet.
     pub(crate) fn unread(&self) -> &[u8] {
         &self.bytes[self.start..self.end]

@@ -30,7 +30,7 @@ mod said;
 
 use thalweg_core::{
     Error, Result,
-    connector::{Connector, Options, Reader, Source, TableDefinition, Wake},
+    connector::{Connector, Host, Options, Reader, Source, TableDefinition},
 };
 
 use kinds::Column;
@@ -112,7 +112,7 @@ impl Source for Rows {
         self.is_bounded
     }
 
-    fn open(&self, partition: usize, _: Wake) -> Result<Box<dyn Reader>> {
+    fn open(&self, partition: usize, _: Host) -> Result<Box<dyn Reader>> {
         let numbers = fill::Numbers { first: partition as u64, step: self.names.len() as u64 };
         let pace = self.rate.map(Pace::new);
         Ok(Box::new(RowReader::new(self.table.columns.clone(), self.columns.clone(), numbers, self.rows, pace)))

@@ -1,14 +1,12 @@
-use std::sync::Arc;
-
 use arrow_array::{Array, cast::AsArray, types::*};
 use thalweg_core::connector::Read;
 
 use super::*;
-use crate::testing::{read_all, table};
+use crate::testing::{host, read_all, table};
 
 fn rows(columns: &str, options: &str, rows_at_once: usize) -> Vec<Vec<String>> {
     let source = Generator.source(&table(columns, options)).unwrap();
-    let read = |p| read_all(&mut *source.open(p, Arc::new(|| {})).unwrap(), rows_at_once);
+    let read = |p| read_all(&mut *source.open(p, host()).unwrap(), rows_at_once);
     (0..source.partitions().len()).map(read).collect()
 }
 
@@ -52,7 +50,7 @@ fn random_values_keep_to_their_bounds_and_reach_them() {
     let options = "number-of-rows=5000; fields.a.min=-2; fields.a.max=2; fields.b.min=1.5; fields.b.max=2; \
                    fields.c.min=0.10; fields.c.max=0.12; fields.d.min=2013-01-01; fields.d.max=2013-01-02";
     let source = Generator.source(&table("a SMALLINT, b DOUBLE, c DECIMAL, d DATE", options)).unwrap();
-    let Ok(Read::Rows(batch)) = source.open(0, Arc::new(|| {})).unwrap().read(5000) else { panic!("rows") };
+    let Ok(Read::Rows(batch)) = source.open(0, host()).unwrap().read(5000) else { panic!("rows") };
     let integers = batch.column(0).as_primitive::<Int16Type>().values();
     assert_eq!((integers.iter().min(), integers.iter().max()), (Some(&-2), Some(&2)));
     assert!(batch.column(1).as_primitive::<Float64Type>().values().iter().all(|x| (1.5..=2.0).contains(x)));
@@ -74,7 +72,7 @@ fn the_widest_ranges_are_filled() {
 fn disorder_sets_rows_back_by_no_more_than_it_says() {
     let options = "number-of-rows=10000; fields.t.step=1 ms; fields.t.disorder=50 ms";
     let source = Generator.source(&table("t TIMESTAMP", options)).unwrap();
-    let Ok(Read::Rows(batch)) = source.open(0, Arc::new(|| {})).unwrap().read(10_000) else { panic!("rows") };
+    let Ok(Read::Rows(batch)) = source.open(0, host()).unwrap().read(10_000) else { panic!("rows") };
     let times = batch.column(0).as_primitive::<TimestampMicrosecondType>().values();
     let back = times.iter().enumerate().map(|(i, t)| i as i64 * 1000 - t).collect::<Vec<_>>();
     assert!(back.iter().all(|b| (0..=50_000).contains(b)));
@@ -95,7 +93,7 @@ fn it_ends_when_it_was_told_to() {
 #[test]
 fn a_paced_source_waits_for_its_rows() {
     let source = Generator.source(&table("a BIGINT", "rows-per-second=1; number-of-rows=1000")).unwrap();
-    let mut reader = source.open(0, Arc::new(|| {})).unwrap();
+    let mut reader = source.open(0, host()).unwrap();
     let Ok(Read::Rows(first)) = reader.read(1000) else { panic!("the first row is due at once") };
     assert!(first.num_rows() < 1000);
     assert!(matches!(reader.read(1000), Ok(Read::Wait(Some(_)))));
@@ -104,7 +102,7 @@ fn a_paced_source_waits_for_its_rows() {
 #[test]
 fn nulls_come_at_their_rate() {
     let source = Generator.source(&table("a BIGINT", "number-of-rows=10000; fields.a.null-rate=0.2")).unwrap();
-    let Ok(Read::Rows(batch)) = source.open(0, Arc::new(|| {})).unwrap().read(10_000) else { panic!("rows") };
+    let Ok(Read::Rows(batch)) = source.open(0, host()).unwrap().read(10_000) else { panic!("rows") };
     assert!((1_800..2_200).contains(&batch.column(0).null_count()), "{}", batch.column(0).null_count());
 }
 

@@ -21,6 +21,7 @@ use crate::{
 
 /// Decodes the objects of one input.
 pub(crate) struct JsonDecoder {
+    table: TableDefinition,
     row: Row,
     bad: BadRows,
     batch_bytes: usize,
@@ -31,7 +32,7 @@ impl JsonDecoder {
     /// A decoder of a table's rows.
     pub(crate) fn new(table: &TableDefinition, input: &str) -> Result<Self> {
         let bad = BadRows::new(&table.options, input)?;
-        Ok(Self { row: Row::new(table)?, bad, batch_bytes: 0, is_discarding: false })
+        Ok(Self { table: table.clone(), row: Row::new(table)?, bad, batch_bytes: 0, is_discarding: false })
     }
 
     /// Takes the line at the beginning of the window, if all of it is there.
@@ -81,6 +82,17 @@ impl Decoder for JsonDecoder {
 
     fn bad_rows(&self) -> u64 {
         self.bad.count()
+    }
+
+    fn fork(&self) -> Result<Option<Box<dyn Decoder>>> {
+        if self.is_discarding {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(Self::new(&self.table, self.bad.input())?)))
+    }
+
+    fn cut(&self, bytes: &[u8]) -> Option<usize> {
+        memchr::memrchr(b'\n', bytes).map(|end| end + 1)
     }
 }
 

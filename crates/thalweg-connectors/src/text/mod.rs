@@ -1,5 +1,6 @@
 //! Values as text: how each type is read and written, the same in every format.
 
+pub(crate) mod digits;
 pub(crate) mod number;
 pub(crate) mod time;
 pub(crate) mod words;

@@ -1,7 +1,8 @@
-//! Safe functions over slices: selection, hashing, exact sums. The portable version of each is its specification.
+//! Safe functions over slices: selection, hashing, exact sums, the fields of text. The portable version of each is its specification.
 
 pub mod bounds;
 pub mod exact_sum;
+pub mod fields;
 pub mod hash;
 pub mod select;
 pub mod sums;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use thalweg_core::{
     Error, Result,
-    connector::{Connector, Reader, Source, TableDefinition, Wake},
+    connector::{Connector, Host, Reader, Source, TableDefinition},
 };
 use thalweg_plan::{Plan, render};
 
@@ -58,7 +58,7 @@ impl Source for FakeSource {
         self.is_bounded
     }
 
-    fn open(&self, _: usize, _: Wake) -> Result<Box<dyn Reader>> {
+    fn open(&self, _: usize, _: Host) -> Result<Box<dyn Reader>> {
         Err(Error::bug("nothing is read when queries are planned"))
     }
 }

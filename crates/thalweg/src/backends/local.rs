@@ -8,7 +8,7 @@ use datafusion_common::DFSchema;
 use datafusion_expr::ExprSchemable;
 use thalweg_core::{
     Batch, Error, KeyGroups, Operator, Progress, Result,
-    connector::{Connector, Read, Reader, Sink, Source, TableDefinition, Wake},
+    connector::{Connector, Host, Read, Reader, Sink, Source, TableDefinition},
     window::Grid,
 };
 use thalweg_expressions::{aggregate, compile as compile_expression, constant_rows};
@@ -307,7 +307,7 @@ impl Source for Constant {
         true
     }
 
-    fn open(&self, _: usize, _: Wake) -> Result<Box<dyn Reader>> {
+    fn open(&self, _: usize, _: Host) -> Result<Box<dyn Reader>> {
         Ok(Box::new(ConstantReader { rows: self.rows.clone() }))
     }
 }
