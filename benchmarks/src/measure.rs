@@ -1,4 +1,4 @@
-//! Runs a thing several times, and writes down what it took.
+//! Runs things several times, and writes down what they took.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -28,6 +28,18 @@ pub struct Measurement {
     pub share_of_bandwidth: f64,
     /// How many results were compared with what they must be.
     pub checked: u64,
+    /// The same beside another measurement of this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relative: Option<Relative>,
+}
+
+/// One measurement beside another of the same run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Relative {
+    /// The variant it stands beside.
+    pub to: String,
+    /// How many times its CPU time per row: the median of the ratios, round by round.
+    pub cpu: f64,
 }
 
 /// What is to be measured.
@@ -44,10 +56,20 @@ pub struct Case<'a> {
     pub bytes_per_row: f64,
     /// How many cores may be used.
     pub workers: usize,
+    /// Does it once, and leaves the check of the result for when the clocks have stopped.
+    pub run: Box<dyn FnMut() -> Result<Check<'a>, String> + 'a>,
 }
 
-/// What a run found out about its own result.
-pub struct Checked(pub u64);
+/// Compares a result with what it must be; says how many values it compared.
+pub type Check<'a> = Box<dyn FnOnce() -> Result<u64, String> + 'a>;
+
+/// The check of a number of rows.
+pub fn count_is<'a>(found: u64, expected: u64) -> Check<'a> {
+    Box::new(move || match found == expected {
+        true => Ok(1),
+        false => Err(format!("{found} rows came out, {expected} must")),
+    })
+}
 
 /// All measurements of this run.
 pub struct Report {
@@ -68,7 +90,7 @@ impl Report {
             crate::machine::cores()
         );
         println!(
-            "{:<10} {:<34} {:>10} {:>14} {:>12} {:>10}",
+            "{:<10} {:<44} {:>10} {:>14} {:>12} {:>10}",
             "workload", "variant", "M rows/s", "CPU s/M rows", "bytes a row", "bandwidth"
         );
         Self { measurements: Vec::new(), bandwidth, quick, only: only.to_string() }
@@ -79,31 +101,55 @@ impl Report {
         self.quick
     }
 
+    /// Whether a variant of this name is to be measured.
+    pub fn wants(&self, variant: &str) -> bool {
+        variant.contains(&self.only)
+    }
+
     /// All measurements so far.
     pub fn measurements(&self) -> &[Measurement] {
         &self.measurements
     }
 
-    /// Measures; `run` does it once, and fails if the result is not what it must be.
-    pub fn measure(&mut self, case: Case<'_>, mut run: impl FnMut() -> Result<Checked, String>) -> Result<(), String> {
-        if !case.variant.contains(&self.only) {
-            return Ok(());
+    /// Measures one case.
+    ///
+    /// Errors: what the case gives, or what is wrong with its result.
+    pub fn measure(&mut self, case: Case<'_>) -> Result<(), String> {
+        self.measure_beside(vec![case])
+    }
+
+    /// Measures several cases in turn, round by round, so that what else the machine does falls on all of them; each is
+    /// compared with the first.
+    ///
+    /// Errors: what a case gives, or what is wrong with its result.
+    pub fn measure_beside(&mut self, mut cases: Vec<Case<'_>>) -> Result<(), String> {
+        cases.retain(|case| self.wants(&case.variant));
+        let mut taken = vec![Taken::default(); cases.len()];
+        // The first round warms up, and does not count.
+        for round in 0..=if self.quick { 3 } else { 7 } {
+            for (case, taken) in cases.iter_mut().zip(&mut taken) {
+                let wrong = |error| format!("{} {}: {error}", case.workload, case.variant);
+                let watch = Stopwatch::start();
+                let check = (case.run)().map_err(wrong)?;
+                let (seconds, cpu) = watch.stop();
+                taken.checked += check().map_err(wrong)?;
+                if round > 0 {
+                    taken.seconds.push(seconds);
+                    taken.cpu.push(cpu / (case.rows as f64 / 1e6));
+                }
+            }
         }
-        let wrong = |error| format!("{} {}: {error}", case.workload, case.variant);
-        let Checked(mut checked) = run().map_err(wrong)?;
-        let mut taken = Vec::new();
-        for _ in 0..if self.quick { 3 } else { 7 } {
-            let watch = Stopwatch::start();
-            let result = run();
-            taken.push(watch.stop());
-            checked += result.map_err(wrong)?.0;
+        let base = cases.first().map(|case| case.variant.clone()).unwrap_or_default();
+        for (number, (case, mine)) in cases.into_iter().zip(&taken).enumerate() {
+            let ratios = mine.cpu.iter().zip(&taken[0].cpu).map(|(cpu, base)| cpu / base);
+            let relative = (number > 0).then(|| Relative { to: base.clone(), cpu: median(ratios.collect()) });
+            self.add(case, mine, relative);
         }
-        let median = |mut values: Vec<f64>| {
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
-        };
-        let seconds = median(taken.iter().map(|(seconds, _)| *seconds).collect());
-        let cpu = median(taken.iter().map(|(_, cpu)| *cpu).collect());
+        Ok(())
+    }
+
+    fn add(&mut self, case: Case<'_>, taken: &Taken, relative: Option<Relative>) {
+        let seconds = median(taken.seconds.clone());
         let rows_per_s = case.rows as f64 / seconds;
         let measurement = Measurement {
             workload: case.workload.to_string(),
@@ -111,24 +157,48 @@ impl Report {
             parameters: case.parameters,
             rows: case.rows,
             seconds,
-            cpu_s_per_mrows: cpu / (case.rows as f64 / 1e6),
+            cpu_s_per_mrows: median(taken.cpu.clone()),
             rows_per_s,
             bytes_per_row: case.bytes_per_row,
             share_of_bandwidth: rows_per_s * case.bytes_per_row / self.bandwidth.of(case.workers),
-            checked,
+            checked: taken.checked,
+            relative,
+        };
+        measurement.print();
+        self.measurements.push(measurement);
+    }
+}
+
+/// What the rounds of one case took.
+#[derive(Clone, Default)]
+struct Taken {
+    seconds: Vec<f64>,
+    /// Per million rows.
+    cpu: Vec<f64>,
+    checked: u64,
+}
+
+impl Measurement {
+    fn print(&self) {
+        let relative = match &self.relative {
+            Some(Relative { to, cpu }) => format!("   {cpu:.2} x the CPU time of \"{to}\""),
+            None => String::new(),
         };
         println!(
-            "{:<10} {:<34} {:>10.1} {:>14.5} {:>12.1} {:>9.0}%",
-            measurement.workload,
-            measurement.variant,
-            measurement.rows_per_s / 1e6,
-            measurement.cpu_s_per_mrows,
-            measurement.bytes_per_row,
-            measurement.share_of_bandwidth * 100.0
+            "{:<10} {:<44} {:>10.1} {:>14.5} {:>12.1} {:>9.1}%{relative}",
+            self.workload,
+            self.variant,
+            self.rows_per_s / 1e6,
+            self.cpu_s_per_mrows,
+            self.bytes_per_row,
+            self.share_of_bandwidth * 100.0
         );
-        self.measurements.push(measurement);
-        Ok(())
     }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// `{"query": "SELECT …", …}` from pairs.

@@ -8,7 +8,7 @@ use thalweg::{Engine, Memory};
 
 use crate::{
     machine::cores,
-    measure::{Case, Checked, Report, parameters},
+    measure::{Case, Report, parameters},
     stream,
 };
 
@@ -35,7 +35,8 @@ pub fn run(report: &mut Report) -> Result<(), String> {
                 "SELECT window_start{key}, avg(value) AS mean FROM TUMBLE(readings, ts, INTERVAL '1' SECOND) \
                  GROUP BY window_start{key}"
             );
-            let case = Case {
+            let (memory, expected, statement) = (&memory, &expected, query.clone());
+            report.measure(Case {
                 workload: "window",
                 variant: format!("average {name}, {sum} sums"),
                 parameters: parameters([
@@ -48,10 +49,10 @@ pub fn run(report: &mut Report) -> Result<(), String> {
                 rows: rows as u64,
                 bytes_per_row: if keys.is_some() { 24.0 } else { 16.0 },
                 workers: 1,
-            };
-            report.measure(case, || {
-                let found = means(&memory, sum, disorder, &query).map_err(|error| error.to_string())?;
-                compare(&found, &expected)
+                run: Box::new(move || {
+                    let found = means(memory, sum, disorder, &statement).map_err(|error| error.to_string())?;
+                    Ok(Box::new(move || compare(&found, expected)))
+                }),
             })?;
         }
     }
@@ -78,7 +79,7 @@ fn averages(stream: &[Vec<RecordBatch>], is_keyed: bool) -> Expected {
 }
 
 /// The values are eighths, so that their sums are exact in any order.
-fn compare(found: &[RecordBatch], expected: &Expected) -> Result<Checked, String> {
+fn compare(found: &[RecordBatch], expected: &Expected) -> Result<u64, String> {
     let mut checked = 0;
     for batch in found {
         let starts = batch.column(0).as_primitive::<TimestampMicrosecondType>();
@@ -100,7 +101,7 @@ fn compare(found: &[RecordBatch], expected: &Expected) -> Result<Checked, String
     if checked != expected.len() as u64 {
         return Err(format!("{checked} rows came out, {} must", expected.len()));
     }
-    Ok(Checked(checked))
+    Ok(checked)
 }
 
 fn means(memory: &Memory, sum: &str, disorder: i64, query: &str) -> thalweg::Result<Vec<RecordBatch>> {
