@@ -6,8 +6,10 @@
 //! * [`machine`]: bandwidth, time and CPU time
 //! * [`measure`]: runs a thing several times, and writes down what it took
 //! * [`stream`]: made-up streams
+//! * [`expected`]: what must come out of windows over them
 //! * [`selection`] and the modules beside it: one workload each
 
+mod expected;
 mod machine;
 mod measure;
 mod selection;
@@ -40,7 +42,7 @@ struct Arguments {
 enum Workload {
     /// Rows that pass a predicate, 64-bit keys in memory (P18).
     Selection,
-    /// Averages in windows over event time, 24-byte rows in memory.
+    /// Averages, distinct values and medians in windows over event time, 24-byte rows in memory.
     Window,
 }
 

@@ -90,7 +90,7 @@ impl Report {
             crate::machine::cores()
         );
         println!(
-            "{:<10} {:<44} {:>10} {:>14} {:>12} {:>10}",
+            "{:<10} {:<52} {:>10} {:>14} {:>12} {:>10}",
             "workload", "variant", "M rows/s", "CPU s/M rows", "bytes a row", "bandwidth"
         );
         Self { measurements: Vec::new(), bandwidth, quick, only: only.to_string() }
@@ -185,7 +185,7 @@ impl Measurement {
             None => String::new(),
         };
         println!(
-            "{:<10} {:<44} {:>10.1} {:>14.5} {:>12.1} {:>9.1}%{relative}",
+            "{:<10} {:<52} {:>10.1} {:>14.5} {:>12.1} {:>9.1}%{relative}",
             self.workload,
             self.variant,
             self.rows_per_s / 1e6,
