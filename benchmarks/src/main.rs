@@ -7,13 +7,17 @@
 //! * [`measure`]: runs a thing several times, and writes down what it took
 //! * [`stream`]: made-up streams
 //! * [`expected`]: what must come out of windows over them
+//! * [`table`]: tables as text, and [`scratch`]: where their files are
 //! * [`selection`] and the modules beside it: one workload each
 
 mod expected;
+mod ingest;
 mod machine;
 mod measure;
+mod scratch;
 mod selection;
 mod stream;
+mod table;
 mod window;
 
 use std::{fs::File, io::Write, path::PathBuf, process::ExitCode};
@@ -44,6 +48,8 @@ enum Workload {
     Selection,
     /// Averages, distinct values and medians in windows over event time, 24-byte rows in memory.
     Window,
+    /// Text into columns: CSV and JSON lines, 200 MB each in the directory for temporary files.
+    Ingest,
 }
 
 fn main() -> ExitCode {
@@ -58,6 +64,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    scratch::remove_at_interrupt()?;
     let mut report = Report::new(arguments.quick, &arguments.only);
     let all = Workload::value_variants();
     let chosen = if arguments.workloads.is_empty() { all } else { &arguments.workloads };
@@ -65,6 +72,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         match workload {
             Workload::Selection => selection::run(&mut report)?,
             Workload::Window => window::run(&mut report)?,
+            Workload::Ingest => ingest::run(&mut report)?,
         }
     }
     if let Some(path) = &arguments.json {

@@ -24,6 +24,8 @@ pub struct Measurement {
     pub rows_per_s: f64,
     /// Bytes that must be read for a row.
     pub bytes_per_row: f64,
+    /// Bytes read a second.
+    pub bytes_per_s: f64,
     /// The bytes read, as a share of what the cores that were used can read.
     pub share_of_bandwidth: f64,
     /// How many results were compared with what they must be.
@@ -90,8 +92,8 @@ impl Report {
             crate::machine::cores()
         );
         println!(
-            "{:<10} {:<52} {:>10} {:>14} {:>12} {:>10}",
-            "workload", "variant", "M rows/s", "CPU s/M rows", "bytes a row", "bandwidth"
+            "{:<10} {:<52} {:>10} {:>14} {:>12} {:>10} {:>10}",
+            "workload", "variant", "M rows/s", "CPU s/M rows", "bytes a row", "MB/s", "bandwidth"
         );
         Self { measurements: Vec::new(), bandwidth, quick, only: only.to_string() }
     }
@@ -160,6 +162,7 @@ impl Report {
             cpu_s_per_mrows: median(taken.cpu.clone()),
             rows_per_s,
             bytes_per_row: case.bytes_per_row,
+            bytes_per_s: rows_per_s * case.bytes_per_row,
             share_of_bandwidth: rows_per_s * case.bytes_per_row / self.bandwidth.of(case.workers),
             checked: taken.checked,
             relative,
@@ -185,12 +188,13 @@ impl Measurement {
             None => String::new(),
         };
         println!(
-            "{:<10} {:<52} {:>10.1} {:>14.5} {:>12.1} {:>9.1}%{relative}",
+            "{:<10} {:<52} {:>10.2} {:>14.5} {:>12.1} {:>10.0} {:>9.1}%{relative}",
             self.workload,
             self.variant,
             self.rows_per_s / 1e6,
             self.cpu_s_per_mrows,
             self.bytes_per_row,
+            self.bytes_per_s / 1e6,
             self.share_of_bandwidth * 100.0
         );
     }
