@@ -8,10 +8,13 @@
 //! * [`stream`]: made-up streams
 //! * [`expected`]: what must come out of windows over them
 //! * [`table`]: tables as text, and [`scratch`]: where their files are
+//! * [`live`]: rows that come at a fixed rate
 //! * [`selection`] and the modules beside it: one workload each
 
 mod expected;
 mod ingest;
+mod latency;
+mod live;
 mod machine;
 mod measure;
 mod scratch;
@@ -50,6 +53,8 @@ enum Workload {
     Window,
     /// Text into columns: CSV and JSON lines, 200 MB each in the directory for temporary files.
     Ingest,
+    /// From the instant at which a row is due to its result, at 10 k, 100 k and 1 M rows/s, beside the jitter of an idle loop.
+    Latency,
 }
 
 fn main() -> ExitCode {
@@ -73,6 +78,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             Workload::Selection => selection::run(&mut report)?,
             Workload::Window => window::run(&mut report)?,
             Workload::Ingest => ingest::run(&mut report)?,
+            Workload::Latency => latency::run(&mut report)?,
         }
     }
     if let Some(path) = &arguments.json {

@@ -1,5 +1,7 @@
 //! Runs things several times, and writes down what they took.
 
+use std::fmt;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -33,6 +35,70 @@ pub struct Measurement {
     /// The same beside another measurement of this run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relative: Option<Relative>,
+    /// How long results took, where rows come at a rate of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latencies>,
+    /// How late an idle loop woke meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_loop: Option<Latencies>,
+}
+
+/// A distribution of times in microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Latencies {
+    /// How many there were.
+    pub count: u64,
+    /// Half are no longer.
+    pub p50_us: f64,
+    /// 99 of 100 are no longer.
+    pub p99_us: f64,
+    /// 999 of 1,000 are no longer.
+    pub p999_us: f64,
+    /// The longest.
+    pub max_us: f64,
+}
+
+impl Latencies {
+    /// The distribution of these times; all are 0 of none.
+    pub fn of(mut times: Vec<f64>) -> Self {
+        times.sort_by(f64::total_cmp);
+        let at = |thousandths: usize| {
+            let place = (times.len() * thousandths).div_ceil(1_000).saturating_sub(1);
+            times.get(place).copied().unwrap_or_default()
+        };
+        Self { count: times.len() as u64, p50_us: at(500), p99_us: at(990), p999_us: at(999), max_us: at(1_000) }
+    }
+}
+
+impl fmt::Display for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [p50, p99, p999] = [self.p50_us, self.p99_us, self.p999_us].map(|us| us / 1e3);
+        write!(f, "p50 {p50:.2} ms, p99 {p99:.2} ms, p99.9 {p999:.2} ms")
+    }
+}
+
+/// A measurement that was taken while rows came at a rate of their own.
+pub struct Paced<'a> {
+    /// The family.
+    pub workload: &'a str,
+    /// Which of it.
+    pub variant: String,
+    /// What was asked and of what.
+    pub parameters: Map<String, Value>,
+    /// Rows of the input.
+    pub rows: u64,
+    /// Bytes that must be read for a row.
+    pub bytes_per_row: f64,
+    /// How long it took.
+    pub seconds: f64,
+    /// CPU time of all threads, in seconds.
+    pub cpu: f64,
+    /// How many values were compared with what they must be.
+    pub checked: u64,
+    /// How long results took.
+    pub latencies: Latencies,
+    /// How late an idle loop woke meanwhile.
+    pub idle: Option<Latencies>,
 }
 
 /// One measurement beside another of the same run.
@@ -150,6 +216,29 @@ impl Report {
         Ok(())
     }
 
+    /// Adds what was measured elsewhere.
+    pub fn add_paced(&mut self, paced: Paced<'_>) {
+        let rows_per_s = paced.rows as f64 / paced.seconds;
+        let measurement = Measurement {
+            workload: paced.workload.to_string(),
+            variant: paced.variant,
+            parameters: paced.parameters,
+            rows: paced.rows,
+            seconds: paced.seconds,
+            cpu_s_per_mrows: paced.cpu / (paced.rows as f64 / 1e6),
+            rows_per_s,
+            bytes_per_row: paced.bytes_per_row,
+            bytes_per_s: rows_per_s * paced.bytes_per_row,
+            share_of_bandwidth: rows_per_s * paced.bytes_per_row / self.bandwidth.all,
+            checked: paced.checked,
+            relative: None,
+            latency: Some(paced.latencies),
+            idle_loop: paced.idle,
+        };
+        measurement.print();
+        self.measurements.push(measurement);
+    }
+
     fn add(&mut self, case: Case<'_>, taken: &Taken, relative: Option<Relative>) {
         let seconds = median(taken.seconds.clone());
         let rows_per_s = case.rows as f64 / seconds;
@@ -166,6 +255,8 @@ impl Report {
             share_of_bandwidth: rows_per_s * case.bytes_per_row / self.bandwidth.of(case.workers),
             checked: taken.checked,
             relative,
+            latency: None,
+            idle_loop: None,
         };
         measurement.print();
         self.measurements.push(measurement);
@@ -183,12 +274,18 @@ struct Taken {
 
 impl Measurement {
     fn print(&self) {
-        let relative = match &self.relative {
+        let mut more = match &self.relative {
             Some(Relative { to, cpu }) => format!("   {cpu:.2} x the CPU time of \"{to}\""),
             None => String::new(),
         };
+        if let Some(latency) = &self.latency {
+            more += &format!("   {latency}");
+        }
+        if let Some(idle) = &self.idle_loop {
+            more += &format!(" (idle loop: {idle})");
+        }
         println!(
-            "{:<10} {:<52} {:>10.2} {:>14.5} {:>12.1} {:>10.0} {:>9.1}%{relative}",
+            "{:<10} {:<52} {:>10.2} {:>14.5} {:>12.1} {:>10.0} {:>9.1}%{more}",
             self.workload,
             self.variant,
             self.rows_per_s / 1e6,
@@ -208,4 +305,19 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// `{"query": "SELECT …", …}` from pairs.
 pub fn parameters<const N: usize>(pairs: [(&str, Value); N]) -> Map<String, Value> {
     pairs.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_times_that_were_measured() {
+        let latencies = Latencies::of((1..=1_000).rev().map(f64::from).collect());
+        assert_eq!([latencies.p50_us, latencies.p99_us, latencies.p999_us], [500.0, 990.0, 999.0]);
+        assert_eq!((latencies.max_us, latencies.count), (1_000.0, 1_000));
+        let one = Latencies::of(vec![7.0]);
+        assert_eq!([one.p50_us, one.p999_us, one.max_us], [7.0; 3]);
+        assert_eq!(Latencies::of(Vec::new()).max_us, 0.0);
+    }
 }
