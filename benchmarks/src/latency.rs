@@ -44,7 +44,9 @@ pub fn run(report: &mut Report) -> Result<(), String> {
                     Question::Stateless => "stateless",
                     Question::Windows => "TUMBLE 1 s per key",
                 };
-                let variant = format!("{name}, {} k rows/s, linger {linger}", rate / 1_000);
+                let rate_name =
+                    if rate < 1_000_000 { format!("{} k", rate / 1_000) } else { format!("{} M", rate / 1_000_000) };
+                let variant = format!("{name}, {rate_name} rows/s, linger {linger}");
                 if report.wants(&variant) {
                     measure(report, question, linger, rate, variant)?;
                 }

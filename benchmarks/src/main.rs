@@ -4,13 +4,15 @@
 //! counted at the sink; a measurement whose result is wrong is an error and prints nothing.
 //!
 //! * [`machine`]: bandwidth, time and CPU time
-//! * [`measure`]: runs a thing several times, and writes down what it took
+//! * [`measure`]: runs things several times, and writes down what they took
+//! * [`chart`]: the measurements as a picture
 //! * [`stream`]: made-up streams
 //! * [`expected`]: what must come out of windows over them
 //! * [`table`]: tables as text, and [`scratch`]: where their files are
 //! * [`live`]: rows that come at a fixed rate
 //! * [`selection`] and the modules beside it: one workload each
 
+mod chart;
 mod expected;
 mod ingest;
 mod latency;
@@ -40,6 +42,9 @@ struct Arguments {
     /// Writes the measurements into this file, a JSON object a line.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Draws the measurements into this file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Runs only the variants whose name contains this.
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
@@ -70,6 +75,11 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     scratch::remove_at_interrupt()?;
+    // A file that cannot be written is found out before an hour of measurements.
+    let create =
+        |path: &PathBuf| File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()));
+    let mut json = arguments.json.as_ref().map(create).transpose()?;
+    let mut svg = arguments.svg.as_ref().map(create).transpose()?;
     let mut report = Report::new(arguments.quick, &arguments.only);
     let all = Workload::value_variants();
     let chosen = if arguments.workloads.is_empty() { all } else { &arguments.workloads };
@@ -81,11 +91,13 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             Workload::Latency => latency::run(&mut report)?,
         }
     }
-    if let Some(path) = &arguments.json {
-        let mut file = File::create(path)?;
+    if let Some(file) = &mut json {
         for measurement in report.measurements() {
             writeln!(file, "{}", serde_json::to_string(measurement)?)?;
         }
+    }
+    if let Some(file) = &mut svg {
+        file.write_all(chart::draw(report.measurements())?.as_bytes())?;
     }
     Ok(())
 }
