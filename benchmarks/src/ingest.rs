@@ -6,17 +6,18 @@ use thalweg::Engine;
 
 use crate::{
     machine::cores,
-    measure::{Case, Report, count_is, parameters},
+    measure::{Case, Report, Run, count_is, parameters},
     scratch::Scratch,
     table::{Format, Table, Written},
 };
 
+/// Makes a table when it is wanted.
+type Make = fn() -> Result<Table, String>;
+
 /// Measures each table in each format, with one worker and with all.
 pub fn run(report: &mut Report) -> Result<(), String> {
     let bytes = if report.is_quick() { 20 << 20 } else { 200 << 20 };
-    let departures = || Table::departures();
-    let wide = || Ok(Table::wide());
-    let tables: [(&str, &dyn Fn() -> Result<Table, String>); 2] = [("departures", &departures), ("wide", &wide)];
+    let tables: [(&str, Make); 2] = [("departures", Table::departures), ("wide", || Ok(Table::wide()))];
     for (name, table) in tables {
         for (format, suffix, title) in [(Format::Csv, "csv", "CSV"), (Format::JsonLines, "json", "JSON lines")] {
             let variant =
@@ -37,9 +38,15 @@ pub fn run(report: &mut Report) -> Result<(), String> {
     Ok(())
 }
 
-fn case<'a>(table: &'a Table, written: &'a Written, path: &'a str, variant: String, workers: usize) -> Case<'a> {
+fn case<'a>(
+    table: &'a Table,
+    written: &'a Written,
+    path: &'a str,
+    variant: String,
+    workers: usize,
+) -> (Case<'a>, Run<'a>) {
     let mut is_first = true;
-    Case {
+    let case = Case {
         workload: "ingest",
         variant,
         parameters: parameters([
@@ -52,16 +59,17 @@ fn case<'a>(table: &'a Table, written: &'a Written, path: &'a str, variant: Stri
         rows: written.rows,
         bytes_per_row: written.bytes as f64 / written.rows as f64,
         workers,
-        run: Box::new(move || {
-            let found = count(table, path, workers).map_err(|error| error.to_string())?;
-            // Every run has its rows counted; the values are looked at once, by a query of their own.
-            let with_values = std::mem::take(&mut is_first);
-            Ok(Box::new(move || {
-                let values = if with_values { compare(table, written, path)? } else { 0 };
-                Ok(values + count_is(found, written.rows)()?)
-            }))
-        }),
-    }
+    };
+    let run: Run<'a> = Box::new(move || {
+        let found = count(table, path, workers).map_err(|error| error.to_string())?;
+        // Every run has its rows counted; the values are looked at once, by a query of their own.
+        let with_values = std::mem::take(&mut is_first);
+        Ok(Box::new(move || {
+            let values = if with_values { compare(table, written, path)? } else { 0 };
+            Ok(values + count_is(found, written.rows)()?)
+        }))
+    });
+    (case, run)
 }
 
 /// How many rows come into `nothing`.

@@ -13,7 +13,7 @@ use thalweg::Engine;
 use crate::{
     live::{self, Live, TICK_US},
     machine::{Stopwatch, cores},
-    measure::{Latencies, Paced, Report, parameters},
+    measure::{Case, Latencies, Paced, Report, parameters},
 };
 
 const RATES: [u64; 3] = [10_000, 100_000, 1_000_000];
@@ -74,7 +74,7 @@ fn idle(report: &mut Report) {
         (late, elapsed, cpu)
     });
     let rows = late.len() as u64;
-    report.add_paced(Paced {
+    let case = Case {
         workload: "latency",
         variant,
         parameters: parameters([
@@ -83,12 +83,9 @@ fn idle(report: &mut Report) {
         ]),
         rows,
         bytes_per_row: 0.0,
-        seconds: elapsed,
-        cpu,
-        checked: 0,
-        latencies: Latencies::of(late),
-        idle: None,
-    });
+        workers: cores(),
+    };
+    report.add_paced(case, Paced { seconds: elapsed, cpu, checked: 0, latencies: Latencies::of(late), idle: None });
 }
 
 /// Sleeps until fixed instants; how late it woke at each, in microseconds.
@@ -138,18 +135,18 @@ fn measure(report: &mut Report, question: Question, linger: &str, rate: u64, var
     if question == Question::Windows {
         parameters.insert("windows".to_string(), json!(seconds - 1));
     }
-    report.add_paced(Paced {
-        workload: "latency",
-        variant,
-        parameters,
-        rows: live.rows(),
-        bytes_per_row: 32.0,
-        seconds: elapsed,
-        cpu,
-        checked: seen.checked,
-        latencies: Latencies::of(seen.latencies_us),
-        idle: Some(Latencies::of(idle)),
-    });
+    let case =
+        Case { workload: "latency", variant, parameters, rows: live.rows(), bytes_per_row: 32.0, workers: cores() };
+    report.add_paced(
+        case,
+        Paced {
+            seconds: elapsed,
+            cpu,
+            checked: seen.checked,
+            latencies: Latencies::of(seen.latencies_us),
+            idle: Some(Latencies::of(idle)),
+        },
+    );
     Ok(())
 }
 

@@ -10,6 +10,7 @@
 //! * [`expected`]: what must come out of windows over them
 //! * [`table`]: tables as text, and [`scratch`]: where their files are
 //! * [`live`]: rows that come at a fixed rate
+//! * [`peers`]: what users would pick instead
 //! * [`selection`] and the modules beside it: one workload each
 
 mod chart;
@@ -19,6 +20,7 @@ mod latency;
 mod live;
 mod machine;
 mod measure;
+mod peers;
 mod scratch;
 mod selection;
 mod stream;
@@ -29,6 +31,7 @@ use std::{fs::File, io::Write, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, ValueEnum};
 use measure::Report;
+use peers::Flink;
 
 /// Measures the engine.
 #[derive(Parser)]
@@ -39,6 +42,9 @@ struct Arguments {
     /// Smaller inputs and fewer repetitions: to see that it works, not to quote.
     #[arg(long)]
     quick: bool,
+    /// Measures Apache Flink beside; needs a JDK, and fetches 141 MB into the user's cache directory the first time.
+    #[arg(long)]
+    peers: bool,
     /// Writes the measurements into this file, a JSON object a line.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -80,6 +86,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         |path: &PathBuf| File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()));
     let mut json = arguments.json.as_ref().map(create).transpose()?;
     let mut svg = arguments.svg.as_ref().map(create).transpose()?;
+    let flink = if arguments.peers { Some(Flink::prepare()?) } else { None };
     let mut report = Report::new(arguments.quick, &arguments.only);
     let all = Workload::value_variants();
     let chosen = if arguments.workloads.is_empty() { all } else { &arguments.workloads };
@@ -89,6 +96,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             Workload::Window => window::run(&mut report)?,
             Workload::Ingest => ingest::run(&mut report)?,
             Workload::Latency => latency::run(&mut report)?,
+        }
+        if let (Some(flink), Some(workload)) = (&flink, workload.to_possible_value()) {
+            flink.run(&mut report, workload.get_name())?;
         }
     }
     if let Some(file) = &mut json {

@@ -78,17 +78,7 @@ impl fmt::Display for Latencies {
 }
 
 /// A measurement that was taken while rows came at a rate of their own.
-pub struct Paced<'a> {
-    /// The family.
-    pub workload: &'a str,
-    /// Which of it.
-    pub variant: String,
-    /// What was asked and of what.
-    pub parameters: Map<String, Value>,
-    /// Rows of the input.
-    pub rows: u64,
-    /// Bytes that must be read for a row.
-    pub bytes_per_row: f64,
+pub struct Paced {
     /// How long it took.
     pub seconds: f64,
     /// CPU time of all threads, in seconds.
@@ -106,7 +96,8 @@ pub struct Paced<'a> {
 pub struct Relative {
     /// The variant it stands beside.
     pub to: String,
-    /// How many times its CPU time per row: the median of the ratios, round by round.
+    /// How many times its CPU time per row: the median of the ratios round by round, or, where one is of another system, the
+    /// ratio of the medians.
     pub cpu: f64,
 }
 
@@ -124,9 +115,10 @@ pub struct Case<'a> {
     pub bytes_per_row: f64,
     /// How many cores may be used.
     pub workers: usize,
-    /// Does it once, and leaves the check of the result for when the clocks have stopped.
-    pub run: Box<dyn FnMut() -> Result<Check<'a>, String> + 'a>,
 }
+
+/// Does a case once, and leaves the check of the result for when the clocks have stopped.
+pub type Run<'a> = Box<dyn FnMut() -> Result<Check<'a>, String> + 'a>;
 
 /// Compares a result with what it must be; says how many values it compared.
 pub type Check<'a> = Box<dyn FnOnce() -> Result<u64, String> + 'a>;
@@ -182,23 +174,23 @@ impl Report {
     /// Measures one case.
     ///
     /// Errors: what the case gives, or what is wrong with its result.
-    pub fn measure(&mut self, case: Case<'_>) -> Result<(), String> {
-        self.measure_beside(vec![case])
+    pub fn measure<'a>(&mut self, case: Case<'a>, run: Run<'a>) -> Result<(), String> {
+        self.measure_beside(vec![(case, run)])
     }
 
     /// Measures several cases in turn, round by round, so that what else the machine does falls on all of them; each is
     /// compared with the first.
     ///
     /// Errors: what a case gives, or what is wrong with its result.
-    pub fn measure_beside(&mut self, mut cases: Vec<Case<'_>>) -> Result<(), String> {
-        cases.retain(|case| self.wants(&case.variant));
+    pub fn measure_beside(&mut self, mut cases: Vec<(Case<'_>, Run<'_>)>) -> Result<(), String> {
+        cases.retain(|(case, _)| self.wants(&case.variant));
         let mut taken = vec![Taken::default(); cases.len()];
         // The first round warms up, and does not count.
         for round in 0..=if self.quick { 3 } else { 7 } {
-            for (case, taken) in cases.iter_mut().zip(&mut taken) {
+            for ((case, run), taken) in cases.iter_mut().zip(&mut taken) {
                 let wrong = |error| format!("{} {}: {error}", case.workload, case.variant);
                 let watch = Stopwatch::start();
-                let check = (case.run)().map_err(wrong)?;
+                let check = run().map_err(wrong)?;
                 let (seconds, cpu) = watch.stop();
                 taken.checked += check().map_err(wrong)?;
                 if round > 0 {
@@ -207,8 +199,8 @@ impl Report {
                 }
             }
         }
-        let base = cases.first().map(|case| case.variant.clone()).unwrap_or_default();
-        for (number, (case, mine)) in cases.into_iter().zip(&taken).enumerate() {
+        let base = cases.first().map(|(case, _)| case.variant.clone()).unwrap_or_default();
+        for (number, ((case, _), mine)) in cases.into_iter().zip(&taken).enumerate() {
             let ratios = mine.cpu.iter().zip(&taken[0].cpu).map(|(cpu, base)| cpu / base);
             let relative = (number > 0).then(|| Relative { to: base.clone(), cpu: median(ratios.collect()) });
             self.add(case, mine, relative);
@@ -216,33 +208,37 @@ impl Report {
         Ok(())
     }
 
-    /// Adds what was measured elsewhere.
-    pub fn add_paced(&mut self, paced: Paced<'_>) {
-        let rows_per_s = paced.rows as f64 / paced.seconds;
-        let measurement = Measurement {
-            workload: paced.workload.to_string(),
-            variant: paced.variant,
-            parameters: paced.parameters,
-            rows: paced.rows,
-            seconds: paced.seconds,
-            cpu_s_per_mrows: paced.cpu / (paced.rows as f64 / 1e6),
-            rows_per_s,
-            bytes_per_row: paced.bytes_per_row,
-            bytes_per_s: rows_per_s * paced.bytes_per_row,
-            share_of_bandwidth: rows_per_s * paced.bytes_per_row / self.bandwidth.all,
-            checked: paced.checked,
-            relative: None,
-            latency: Some(paced.latencies),
-            idle_loop: paced.idle,
-        };
+    /// Adds what another system took, beside one of ours: its variant, and its CPU time per million rows.
+    pub fn add_beside(&mut self, case: Case<'_>, taken: &Taken, ours: Option<(String, f64)>) {
+        let cpu = median(taken.cpu.clone());
+        self.add(case, taken, ours.map(|(to, ours)| Relative { to, cpu: cpu / ours }));
+    }
+
+    /// Adds what was measured while rows came at a rate of their own.
+    pub fn add_paced(&mut self, case: Case<'_>, paced: Paced) {
+        let cpu = paced.cpu / (case.rows as f64 / 1e6);
+        let taken = Taken { seconds: vec![paced.seconds], cpu: vec![cpu], checked: paced.checked };
+        let mut measurement = self.measurement(case, &taken);
+        measurement.latency = Some(paced.latencies);
+        measurement.idle_loop = paced.idle;
+        self.push(measurement);
+    }
+
+    fn add(&mut self, case: Case<'_>, taken: &Taken, relative: Option<Relative>) {
+        let mut measurement = self.measurement(case, taken);
+        measurement.relative = relative;
+        self.push(measurement);
+    }
+
+    fn push(&mut self, measurement: Measurement) {
         measurement.print();
         self.measurements.push(measurement);
     }
 
-    fn add(&mut self, case: Case<'_>, taken: &Taken, relative: Option<Relative>) {
+    fn measurement(&self, case: Case<'_>, taken: &Taken) -> Measurement {
         let seconds = median(taken.seconds.clone());
         let rows_per_s = case.rows as f64 / seconds;
-        let measurement = Measurement {
+        Measurement {
             workload: case.workload.to_string(),
             variant: case.variant,
             parameters: case.parameters,
@@ -254,22 +250,22 @@ impl Report {
             bytes_per_s: rows_per_s * case.bytes_per_row,
             share_of_bandwidth: rows_per_s * case.bytes_per_row / self.bandwidth.of(case.workers),
             checked: taken.checked,
-            relative,
+            relative: None,
             latency: None,
             idle_loop: None,
-        };
-        measurement.print();
-        self.measurements.push(measurement);
+        }
     }
 }
 
-/// What the rounds of one case took.
+/// What the runs of one case took.
 #[derive(Clone, Default)]
-struct Taken {
-    seconds: Vec<f64>,
-    /// Per million rows.
-    cpu: Vec<f64>,
-    checked: u64,
+pub struct Taken {
+    /// Each run's time.
+    pub seconds: Vec<f64>,
+    /// Each run's CPU time per million rows.
+    pub cpu: Vec<f64>,
+    /// How many values were compared with what they must be, in all runs.
+    pub checked: u64,
 }
 
 impl Measurement {

@@ -8,7 +8,7 @@ use thalweg::{Engine, Memory, Plan};
 
 use crate::{
     machine::cores,
-    measure::{Case, Report, count_is, parameters},
+    measure::{Case, Report, Run, count_is, parameters},
     stream,
 };
 
@@ -38,8 +38,7 @@ pub fn run(report: &mut Report) -> Result<(), String> {
 fn alone(report: &mut Report) -> Result<(), String> {
     let rows = if report.is_quick() { 1 << 23 } else { 1 << 27 };
     for workers in if cores() > 1 { vec![1, cores()] } else { vec![1] } {
-        let variant = |name: &str| format!("SQL, {name}, {workers} worker{}", if workers == 1 { "" } else { "s" });
-        if !PREDICATES.iter().any(|(name, ..)| report.wants(&variant(name))) {
+        if !PREDICATES.iter().any(|(name, ..)| report.wants(&variant(name, workers))) {
             continue;
         }
         let stream = stream::keys(rows, workers);
@@ -50,9 +49,9 @@ fn alone(report: &mut Report) -> Result<(), String> {
         for ((name, predicate, _), kept) in PREDICATES.into_iter().zip(kept) {
             let query = format!("INSERT INTO nothing SELECT key FROM keys WHERE {predicate}");
             let (memory, statement) = (&memory, query.clone());
-            report.measure(Case {
+            let case = Case {
                 workload: "selection",
-                variant: variant(name),
+                variant: variant(name, workers),
                 parameters: parameters([
                     ("query", json!(query)),
                     ("input", json!("64-bit keys, uniform below 1e9, in memory")),
@@ -61,14 +60,20 @@ fn alone(report: &mut Report) -> Result<(), String> {
                 rows,
                 bytes_per_row: 8.0,
                 workers,
-                run: Box::new(move || {
-                    let found = count(memory, workers, &statement).map_err(|error| error.to_string())?;
-                    Ok(count_is(found, kept))
-                }),
-            })?;
+            };
+            let run = Box::new(move || {
+                let found = count(memory, workers, &statement).map_err(|error| error.to_string())?;
+                Ok(count_is(found, kept))
+            });
+            report.measure(case, run)?;
         }
     }
     Ok(())
+}
+
+/// What one query with this predicate and so many workers is called.
+pub fn variant(predicate: &str, workers: usize) -> String {
+    format!("SQL, {predicate}, {workers} worker{}", if workers == 1 { "" } else { "s" })
 }
 
 fn kept(batch: &RecordBatch, keeps: fn(i64) -> bool) -> u64 {
@@ -110,14 +115,14 @@ fn together(report: &mut Report) -> Result<(), String> {
         let memory = Memory::default();
         let inputs: Vec<_> = batches.chunks(batches.len() / queries).collect();
         for (number, input) in inputs.iter().enumerate() {
-            memory.put(&number.to_string(), vec![vec![*input; TIMES].concat()]).map_err(|error| error.to_string())?;
+            memory.put(&number.to_string(), vec![[*input; TIMES].concat()]).map_err(|error| error.to_string())?;
         }
         let kept: Vec<u64> = inputs
             .iter()
             .map(|input| input.iter().map(|batch| kept(batch, keeps)).sum::<u64>() * TIMES as u64)
             .collect();
         let (engine, plans) = plans(&memory, queries, predicate).map_err(|error| error.to_string())?;
-        cases.push(Case {
+        let case = Case {
             workload: "selection",
             variant: variant(queries),
             parameters: parameters([
@@ -132,15 +137,16 @@ fn together(report: &mut Report) -> Result<(), String> {
             rows: (rows * TIMES) as u64,
             bytes_per_row: 8.0,
             workers: queries.min(cores()),
-            run: Box::new(move || {
-                let found = run_all(&engine, &plans).map_err(|error| error.to_string())?;
-                let kept = kept.clone();
-                Ok(Box::new(move || match found == kept {
-                    true => Ok(kept.len() as u64),
-                    false => Err(format!("{found:?} rows came out, {kept:?} must")),
-                }))
-            }),
+        };
+        let run: Run<'_> = Box::new(move || {
+            let found = run_all(&engine, &plans).map_err(|error| error.to_string())?;
+            let kept = kept.clone();
+            Ok(Box::new(move || match found == kept {
+                true => Ok(kept.len() as u64),
+                false => Err(format!("{found:?} rows came out, {kept:?} must")),
+            }))
         });
+        cases.push((case, run));
     }
     report.measure_beside(cases)
 }

@@ -9,7 +9,7 @@ use thalweg::{Engine, Memory};
 use crate::{
     expected::{Expected, Groups, Row, Windows},
     machine::cores,
-    measure::{Case, Report, parameters},
+    measure::{Case, Report, Run, parameters},
     stream::{self, Keys},
 };
 
@@ -124,7 +124,7 @@ pub fn run(report: &mut Report) -> Result<(), String> {
             let expected = question.expected(&stream, input);
             let query = question.sql(input.is_keyed);
             let statement = query.clone();
-            cases.push(Case {
+            let case = Case {
                 workload: "window",
                 variant: variant(question),
                 parameters: parameters([
@@ -140,13 +140,14 @@ pub fn run(report: &mut Report) -> Result<(), String> {
                 bytes_per_row: if input.is_keyed { 24.0 } else { 16.0 },
                 // A windowed aggregate has one instance, and reads on one core.
                 workers: 1,
-                run: Box::new(move || {
-                    let found = results(&memory, question.sums, input.disorder, &statement);
-                    let found = found.map_err(|error| error.to_string())?;
-                    let expected = Rc::clone(&expected);
-                    Ok(Box::new(move || expected.compare(&found)))
-                }),
+            };
+            let run: Run<'_> = Box::new(move || {
+                let found = results(&memory, question.sums, input.disorder, &statement);
+                let found = found.map_err(|error| error.to_string())?;
+                let expected = Rc::clone(&expected);
+                Ok(Box::new(move || expected.compare(&found)))
             });
+            cases.push((case, run));
         }
         drop(stream);
         report.measure_beside(cases)?;
