@@ -4,20 +4,34 @@
 //! counted at the sink; a measurement whose result is wrong is an error and prints nothing.
 //!
 //! * [`machine`]: bandwidth, time and CPU time
-//! * [`measure`]: runs a thing several times, and writes down what it took
+//! * [`measure`]: runs things several times, and writes down what they took
+//! * [`chart`]: the measurements as a picture
 //! * [`stream`]: made-up streams
+//! * [`expected`]: what must come out of windows over them
+//! * [`table`]: tables as text, and [`scratch`]: where their files are
+//! * [`live`]: rows that come at a fixed rate
+//! * [`peers`]: what users would pick instead
 //! * [`selection`] and the modules beside it: one workload each
 
+mod chart;
+mod expected;
+mod ingest;
+mod latency;
+mod live;
 mod machine;
 mod measure;
+mod peers;
+mod scratch;
 mod selection;
 mod stream;
+mod table;
 mod window;
 
 use std::{fs::File, io::Write, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, ValueEnum};
 use measure::Report;
+use peers::Flink;
 
 /// Measures the engine.
 #[derive(Parser)]
@@ -28,9 +42,15 @@ struct Arguments {
     /// Smaller inputs and fewer repetitions: to see that it works, not to quote.
     #[arg(long)]
     quick: bool,
+    /// Measures Apache Flink beside; needs a JDK, and fetches 141 MB into the user's cache directory the first time.
+    #[arg(long)]
+    peers: bool,
     /// Writes the measurements into this file, a JSON object a line.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Draws the measurements into this file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Runs only the variants whose name contains this.
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
@@ -40,8 +60,12 @@ struct Arguments {
 enum Workload {
     /// Rows that pass a predicate, 64-bit keys in memory (P18).
     Selection,
-    /// Averages in windows over event time, 24-byte rows in memory.
+    /// Averages, distinct values and medians in windows over event time, 24-byte rows in memory.
     Window,
+    /// Text into columns: CSV and JSON lines, 200 MB each in the directory for temporary files.
+    Ingest,
+    /// From the instant at which a row is due to its result, at 10 k, 100 k and 1 M rows/s, beside the jitter of an idle loop.
+    Latency,
 }
 
 fn main() -> ExitCode {
@@ -56,6 +80,13 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    scratch::remove_at_interrupt()?;
+    // A file that cannot be written is found out before an hour of measurements.
+    let create =
+        |path: &PathBuf| File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()));
+    let mut json = arguments.json.as_ref().map(create).transpose()?;
+    let mut svg = arguments.svg.as_ref().map(create).transpose()?;
+    let flink = if arguments.peers { Some(Flink::prepare()?) } else { None };
     let mut report = Report::new(arguments.quick, &arguments.only);
     let all = Workload::value_variants();
     let chosen = if arguments.workloads.is_empty() { all } else { &arguments.workloads };
@@ -63,13 +94,20 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         match workload {
             Workload::Selection => selection::run(&mut report)?,
             Workload::Window => window::run(&mut report)?,
+            Workload::Ingest => ingest::run(&mut report)?,
+            Workload::Latency => latency::run(&mut report)?,
+        }
+        if let (Some(flink), Some(workload)) = (&flink, workload.to_possible_value()) {
+            flink.run(&mut report, workload.get_name())?;
         }
     }
-    if let Some(path) = &arguments.json {
-        let mut file = File::create(path)?;
+    if let Some(file) = &mut json {
         for measurement in report.measurements() {
             writeln!(file, "{}", serde_json::to_string(measurement)?)?;
         }
+    }
+    if let Some(file) = &mut svg {
+        file.write_all(chart::draw(report.measurements())?.as_bytes())?;
     }
     Ok(())
 }

@@ -1,4 +1,6 @@
-//! Runs a thing several times, and writes down what it took.
+//! Runs things several times, and writes down what they took.
+
+use std::fmt;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -24,10 +26,79 @@ pub struct Measurement {
     pub rows_per_s: f64,
     /// Bytes that must be read for a row.
     pub bytes_per_row: f64,
+    /// Bytes read a second.
+    pub bytes_per_s: f64,
     /// The bytes read, as a share of what the cores that were used can read.
     pub share_of_bandwidth: f64,
     /// How many results were compared with what they must be.
     pub checked: u64,
+    /// The same beside another measurement of this run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relative: Option<Relative>,
+    /// How long results took, where rows come at a rate of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Latencies>,
+    /// How late an idle loop woke meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_loop: Option<Latencies>,
+}
+
+/// A distribution of times in microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Latencies {
+    /// How many there were.
+    pub count: u64,
+    /// Half are no longer.
+    pub p50_us: f64,
+    /// 99 of 100 are no longer.
+    pub p99_us: f64,
+    /// 999 of 1,000 are no longer.
+    pub p999_us: f64,
+    /// The longest.
+    pub max_us: f64,
+}
+
+impl Latencies {
+    /// The distribution of these times; all are 0 of none.
+    pub fn of(mut times: Vec<f64>) -> Self {
+        times.sort_by(f64::total_cmp);
+        let at = |thousandths: usize| {
+            let place = (times.len() * thousandths).div_ceil(1_000).saturating_sub(1);
+            times.get(place).copied().unwrap_or_default()
+        };
+        Self { count: times.len() as u64, p50_us: at(500), p99_us: at(990), p999_us: at(999), max_us: at(1_000) }
+    }
+}
+
+impl fmt::Display for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [p50, p99, p999] = [self.p50_us, self.p99_us, self.p999_us].map(|us| us / 1e3);
+        write!(f, "p50 {p50:.2} ms, p99 {p99:.2} ms, p99.9 {p999:.2} ms")
+    }
+}
+
+/// A measurement that was taken while rows came at a rate of their own.
+pub struct Paced {
+    /// How long it took.
+    pub seconds: f64,
+    /// CPU time of all threads, in seconds.
+    pub cpu: f64,
+    /// How many values were compared with what they must be.
+    pub checked: u64,
+    /// How long results took.
+    pub latencies: Latencies,
+    /// How late an idle loop woke meanwhile.
+    pub idle: Option<Latencies>,
+}
+
+/// One measurement beside another of the same run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Relative {
+    /// The variant it stands beside.
+    pub to: String,
+    /// How many times its CPU time per row: the median of the ratios round by round, or, where one is of another system, the
+    /// ratio of the medians.
+    pub cpu: f64,
 }
 
 /// What is to be measured.
@@ -46,8 +117,19 @@ pub struct Case<'a> {
     pub workers: usize,
 }
 
-/// What a run found out about its own result.
-pub struct Checked(pub u64);
+/// Does a case once, and leaves the check of the result for when the clocks have stopped.
+pub type Run<'a> = Box<dyn FnMut() -> Result<Check<'a>, String> + 'a>;
+
+/// Compares a result with what it must be; says how many values it compared.
+pub type Check<'a> = Box<dyn FnOnce() -> Result<u64, String> + 'a>;
+
+/// The check of a number of rows.
+pub fn count_is<'a>(found: u64, expected: u64) -> Check<'a> {
+    Box::new(move || match found == expected {
+        true => Ok(1),
+        false => Err(format!("{found} rows came out, {expected} must")),
+    })
+}
 
 /// All measurements of this run.
 pub struct Report {
@@ -68,8 +150,8 @@ impl Report {
             crate::machine::cores()
         );
         println!(
-            "{:<10} {:<34} {:>10} {:>14} {:>12} {:>10}",
-            "workload", "variant", "M rows/s", "CPU s/M rows", "bytes a row", "bandwidth"
+            "{:<10} {:<52} {:>10} {:>14} {:>12} {:>10} {:>10}",
+            "workload", "variant", "M rows/s", "CPU s/M rows", "bytes a row", "MB/s", "bandwidth"
         );
         Self { measurements: Vec::new(), bandwidth, quick, only: only.to_string() }
     }
@@ -79,59 +161,159 @@ impl Report {
         self.quick
     }
 
+    /// Whether a variant of this name is to be measured.
+    pub fn wants(&self, variant: &str) -> bool {
+        variant.contains(&self.only)
+    }
+
     /// All measurements so far.
     pub fn measurements(&self) -> &[Measurement] {
         &self.measurements
     }
 
-    /// Measures; `run` does it once, and fails if the result is not what it must be.
-    pub fn measure(&mut self, case: Case<'_>, mut run: impl FnMut() -> Result<Checked, String>) -> Result<(), String> {
-        if !case.variant.contains(&self.only) {
-            return Ok(());
+    /// Measures one case.
+    ///
+    /// Errors: what the case gives, or what is wrong with its result.
+    pub fn measure<'a>(&mut self, case: Case<'a>, run: Run<'a>) -> Result<(), String> {
+        self.measure_beside(vec![(case, run)])
+    }
+
+    /// Measures several cases in turn, round by round, so that what else the machine does falls on all of them; each is
+    /// compared with the first.
+    ///
+    /// Errors: what a case gives, or what is wrong with its result.
+    pub fn measure_beside(&mut self, mut cases: Vec<(Case<'_>, Run<'_>)>) -> Result<(), String> {
+        cases.retain(|(case, _)| self.wants(&case.variant));
+        let mut taken = vec![Taken::default(); cases.len()];
+        // The first round warms up, and does not count.
+        for round in 0..=if self.quick { 3 } else { 7 } {
+            for ((case, run), taken) in cases.iter_mut().zip(&mut taken) {
+                let wrong = |error| format!("{} {}: {error}", case.workload, case.variant);
+                let watch = Stopwatch::start();
+                let check = run().map_err(wrong)?;
+                let (seconds, cpu) = watch.stop();
+                taken.checked += check().map_err(wrong)?;
+                if round > 0 {
+                    taken.seconds.push(seconds);
+                    taken.cpu.push(cpu / (case.rows as f64 / 1e6));
+                }
+            }
         }
-        let wrong = |error| format!("{} {}: {error}", case.workload, case.variant);
-        let Checked(mut checked) = run().map_err(wrong)?;
-        let mut taken = Vec::new();
-        for _ in 0..if self.quick { 3 } else { 7 } {
-            let watch = Stopwatch::start();
-            let result = run();
-            taken.push(watch.stop());
-            checked += result.map_err(wrong)?.0;
+        let base = cases.first().map(|(case, _)| case.variant.clone()).unwrap_or_default();
+        for (number, ((case, _), mine)) in cases.into_iter().zip(&taken).enumerate() {
+            let ratios = mine.cpu.iter().zip(&taken[0].cpu).map(|(cpu, base)| cpu / base);
+            let relative = (number > 0).then(|| Relative { to: base.clone(), cpu: median(ratios.collect()) });
+            self.add(case, mine, relative);
         }
-        let median = |mut values: Vec<f64>| {
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
-        };
-        let seconds = median(taken.iter().map(|(seconds, _)| *seconds).collect());
-        let cpu = median(taken.iter().map(|(_, cpu)| *cpu).collect());
+        Ok(())
+    }
+
+    /// Adds what another system took, beside one of ours: its variant, and its CPU time per million rows.
+    pub fn add_beside(&mut self, case: Case<'_>, taken: &Taken, ours: Option<(String, f64)>) {
+        let cpu = median(taken.cpu.clone());
+        self.add(case, taken, ours.map(|(to, ours)| Relative { to, cpu: cpu / ours }));
+    }
+
+    /// Adds what was measured while rows came at a rate of their own.
+    pub fn add_paced(&mut self, case: Case<'_>, paced: Paced) {
+        let cpu = paced.cpu / (case.rows as f64 / 1e6);
+        let taken = Taken { seconds: vec![paced.seconds], cpu: vec![cpu], checked: paced.checked };
+        let mut measurement = self.measurement(case, &taken);
+        measurement.latency = Some(paced.latencies);
+        measurement.idle_loop = paced.idle;
+        self.push(measurement);
+    }
+
+    fn add(&mut self, case: Case<'_>, taken: &Taken, relative: Option<Relative>) {
+        let mut measurement = self.measurement(case, taken);
+        measurement.relative = relative;
+        self.push(measurement);
+    }
+
+    fn push(&mut self, measurement: Measurement) {
+        measurement.print();
+        self.measurements.push(measurement);
+    }
+
+    fn measurement(&self, case: Case<'_>, taken: &Taken) -> Measurement {
+        let seconds = median(taken.seconds.clone());
         let rows_per_s = case.rows as f64 / seconds;
-        let measurement = Measurement {
+        Measurement {
             workload: case.workload.to_string(),
             variant: case.variant,
             parameters: case.parameters,
             rows: case.rows,
             seconds,
-            cpu_s_per_mrows: cpu / (case.rows as f64 / 1e6),
+            cpu_s_per_mrows: median(taken.cpu.clone()),
             rows_per_s,
             bytes_per_row: case.bytes_per_row,
+            bytes_per_s: rows_per_s * case.bytes_per_row,
             share_of_bandwidth: rows_per_s * case.bytes_per_row / self.bandwidth.of(case.workers),
-            checked,
-        };
-        println!(
-            "{:<10} {:<34} {:>10.1} {:>14.5} {:>12.1} {:>9.0}%",
-            measurement.workload,
-            measurement.variant,
-            measurement.rows_per_s / 1e6,
-            measurement.cpu_s_per_mrows,
-            measurement.bytes_per_row,
-            measurement.share_of_bandwidth * 100.0
-        );
-        self.measurements.push(measurement);
-        Ok(())
+            checked: taken.checked,
+            relative: None,
+            latency: None,
+            idle_loop: None,
+        }
     }
+}
+
+/// What the runs of one case took.
+#[derive(Clone, Default)]
+pub struct Taken {
+    /// Each run's time.
+    pub seconds: Vec<f64>,
+    /// Each run's CPU time per million rows.
+    pub cpu: Vec<f64>,
+    /// How many values were compared with what they must be, in all runs.
+    pub checked: u64,
+}
+
+impl Measurement {
+    fn print(&self) {
+        let mut more = match &self.relative {
+            Some(Relative { to, cpu }) => format!("   {cpu:.2} x the CPU time of \"{to}\""),
+            None => String::new(),
+        };
+        if let Some(latency) = &self.latency {
+            more += &format!("   {latency}");
+        }
+        if let Some(idle) = &self.idle_loop {
+            more += &format!(" (idle loop: {idle})");
+        }
+        println!(
+            "{:<10} {:<52} {:>10.2} {:>14.5} {:>12.1} {:>10.0} {:>9.1}%{more}",
+            self.workload,
+            self.variant,
+            self.rows_per_s / 1e6,
+            self.cpu_s_per_mrows,
+            self.bytes_per_row,
+            self.bytes_per_s / 1e6,
+            self.share_of_bandwidth * 100.0
+        );
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// `{"query": "SELECT …", …}` from pairs.
 pub fn parameters<const N: usize>(pairs: [(&str, Value); N]) -> Map<String, Value> {
     pairs.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_times_that_were_measured() {
+        let latencies = Latencies::of((1..=1_000).rev().map(f64::from).collect());
+        assert_eq!([latencies.p50_us, latencies.p99_us, latencies.p999_us], [500.0, 990.0, 999.0]);
+        assert_eq!((latencies.max_us, latencies.count), (1_000.0, 1_000));
+        let one = Latencies::of(vec![7.0]);
+        assert_eq!([one.p50_us, one.p999_us, one.max_us], [7.0; 3]);
+        assert_eq!(Latencies::of(Vec::new()).max_us, 0.0);
+    }
 }

@@ -1,6 +1,6 @@
 //! Made-up streams in memory.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -17,17 +17,65 @@ pub fn keys(rows: usize, partitions: usize) -> Vec<Vec<RecordBatch>> {
     })
 }
 
-/// Rows of 24 bytes: event time, key below `keys`, value. Times go up by `step` microseconds from row to row, and a row may
-/// be out of order by as much as `disorder`.
-pub fn readings(rows: usize, partitions: usize, keys: i64, step: i64, disorder: i64) -> Vec<Vec<RecordBatch>> {
+/// Which keys rows have.
+#[derive(Clone, Copy, Debug)]
+pub enum Keys {
+    /// Each below this number equally often.
+    Uniform(usize),
+    /// Those below this number, key *k* in proportion to 1 / (*k* + 1).
+    Zipf(usize),
+}
+
+impl Keys {
+    /// How many different ones there are.
+    pub fn count(self) -> usize {
+        match self {
+            Self::Uniform(count) | Self::Zipf(count) => count,
+        }
+    }
+
+    /// Makes as many as are asked for.
+    fn sampler(self) -> impl FnMut(&mut StdRng) -> i64 {
+        // Up to which share of all rows each key goes.
+        let mut shares = Vec::new();
+        if let Self::Zipf(count) = self {
+            let weights = (0..count).map(|key| 1.0 / (key + 1) as f64);
+            shares.extend(weights.scan(0.0, |sum, weight| {
+                *sum += weight;
+                Some(*sum)
+            }));
+        }
+        move |random| match shares.last() {
+            None => random.random_range(0..self.count() as i64),
+            Some(all) => {
+                let share = random.random::<f64>() * all;
+                shares.partition_point(|end| *end <= share).min(shares.len() - 1) as i64
+            }
+        }
+    }
+}
+
+impl fmt::Display for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uniform(count) => write!(f, "{count}, uniform"),
+            Self::Zipf(count) => write!(f, "{count}, zipf with exponent 1"),
+        }
+    }
+}
+
+/// Rows of 24 bytes in one partition: event time, key, value, which is a number of eighths. Times go up by `step` microseconds
+/// from row to row, and a row may be out of order by as much as `disorder`.
+pub fn readings(rows: usize, keys: Keys, step: i64, disorder: i64) -> Vec<Vec<RecordBatch>> {
     let mut random = StdRng::seed_from_u64(42);
-    parted(rows, partitions, |first, rows| {
+    let mut key = keys.sampler();
+    parted(rows, 1, |first, rows| {
         let times = (0..rows).map(|row| {
             let late = if disorder > 0 { random.random_range(0..disorder) } else { 0 };
             (first + row) as i64 * step - late
         });
         let times: ArrayRef = Arc::new(TimestampMicrosecondArray::from_iter_values(times));
-        let keyed: Vec<i64> = (0..rows).map(|_| random.random_range(0..keys)).collect();
+        let keyed: Vec<i64> = (0..rows).map(|_| key(&mut random)).collect();
         let values: Vec<f64> = (0..rows).map(|_| f64::from(random.random_range(0..100_000)) / 8.0).collect();
         vec![
             ("ts", times),
@@ -51,4 +99,20 @@ fn parted(
                 .collect()
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zipf_keys_are_as_frequent_as_their_rank_says() {
+        let (mut random, mut key) = (StdRng::seed_from_u64(1), Keys::Zipf(100).sampler());
+        let mut counts = [0f64; 100];
+        (0..1_000_000).for_each(|_| counts[key(&mut random) as usize] += 1.0);
+        for rank in [2usize, 10, 100] {
+            let ratio = counts[0] / counts[rank - 1] / rank as f64;
+            assert!((0.9..1.1).contains(&ratio), "rank {rank}: {ratio}");
+        }
+    }
 }

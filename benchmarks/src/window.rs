@@ -1,112 +1,206 @@
-//! Averages in windows over event time: 24-byte rows in memory.
+//! Aggregates in windows over event time: 24-byte rows in memory.
 
-use std::collections::BTreeMap;
+use std::rc::Rc;
 
-use arrow_array::{Array, RecordBatch, cast::AsArray, types::*};
+use arrow_array::RecordBatch;
 use serde_json::json;
 use thalweg::{Engine, Memory};
 
 use crate::{
+    expected::{Expected, Groups, Row, Windows},
     machine::cores,
-    measure::{Case, Checked, Report, parameters},
-    stream,
+    measure::{Case, Report, Run, parameters},
+    stream::{self, Keys},
 };
 
 /// A second of event time has so many rows.
 const ROWS_A_SECOND: i64 = 1_000_000;
 
-/// Measures the average over all and per key.
+const SECOND: i64 = 1_000_000;
+const TUMBLE: Windows = Windows { size: SECOND, slide: SECOND };
+const HOP: Windows = Windows { size: 60 * SECOND, slide: SECOND };
+
+/// How far rows are out of order, where they are.
+const DISORDER: i64 = 100_000;
+
+/// A stream, and what is asked of it.
+struct Input {
+    /// What its variants are called.
+    name: &'static str,
+    keys: Keys,
+    is_keyed: bool,
+    disorder: i64,
+    /// The number of rows is two to the power of this, or of the second if it shall be quick.
+    rows: (u32, u32),
+    /// These run in turn, and are compared with the first.
+    queries: &'static [Question],
+}
+
+/// What is asked of a stream.
+struct Question {
+    /// What it is called, before the stream's name and behind it.
+    name: (&'static str, &'static str),
+    value: Value,
+    windows: Windows,
+    /// `float.sum`
+    sums: &'static str,
+}
+
+/// What is computed of each window and key.
+#[derive(Clone, Copy)]
+enum Value {
+    Average,
+    DistinctValues,
+    DistinctKeys,
+    Median,
+}
+
+const AVERAGES: &[Question] = &[
+    Question { name: ("average ", ", exact sums"), value: Value::Average, windows: TUMBLE, sums: "exact" },
+    Question { name: ("average ", ", fast sums"), value: Value::Average, windows: TUMBLE, sums: "fast" },
+];
+
+const PANES: &[Question] = &[
+    Question { name: ("TUMBLE, average ", ""), value: Value::Average, windows: TUMBLE, sums: "exact" },
+    Question { name: ("HOP of 60 panes, average ", ""), value: Value::Average, windows: HOP, sums: "exact" },
+];
+
+const fn one(name: &'static str, value: Value) -> Question {
+    Question { name: (name, ""), value, windows: TUMBLE, sums: "exact" }
+}
+
+const INPUTS: &[Input] = &[
+    input("over all, in order", Keys::Uniform(1), false, 0, (25, 21), AVERAGES),
+    input("over all, out of order", Keys::Uniform(1), false, DISORDER, (25, 21), AVERAGES),
+    input("10 keys", Keys::Uniform(10), true, 0, (25, 21), AVERAGES),
+    input("10 k keys", Keys::Uniform(10_000), true, 0, (25, 21), AVERAGES),
+    input("1 M keys", Keys::Uniform(1_000_000), true, 0, (24, 21), AVERAGES),
+    input("10 k zipf keys, out of order", Keys::Zipf(10_000), true, DISORDER, (25, 21), AVERAGES),
+    // 100 rows per key and pane, and as many panes again as a window has.
+    input("10 k keys, out of order", Keys::Uniform(10_000), true, DISORDER, (26, 22), PANES),
+    input(
+        "1 k keys, out of order",
+        Keys::Uniform(1_000),
+        true,
+        DISORDER,
+        (23, 21),
+        &[one("count(DISTINCT value) ", Value::DistinctValues)],
+    ),
+    input(
+        "over all, 1 M, out of order",
+        Keys::Uniform(1_000_000),
+        false,
+        DISORDER,
+        (23, 21),
+        &[one("count(DISTINCT key) ", Value::DistinctKeys)],
+    ),
+    input("1 k keys, out of order", Keys::Uniform(1_000), true, DISORDER, (23, 21), &[one("median ", Value::Median)]),
+];
+
+const fn input(
+    name: &'static str,
+    keys: Keys,
+    is_keyed: bool,
+    disorder: i64,
+    rows: (u32, u32),
+    queries: &'static [Question],
+) -> Input {
+    Input { name, keys, is_keyed, disorder, rows, queries }
+}
+
+/// Measures each question on each stream.
 pub fn run(report: &mut Report) -> Result<(), String> {
-    let rows = if report.is_quick() { 1 << 21 } else { 1 << 25 };
-    for (name, keys, disorder) in [
-        ("over all, in order", None, 0),
-        ("over all, out of order", None, 100_000),
-        ("10 keys", Some(10), 0),
-        ("10 k keys", Some(10_000), 0),
-        ("1 M keys", Some(1_000_000), 0),
-    ] {
-        let stream = stream::readings(rows, 1, keys.unwrap_or(1), 1_000_000 / ROWS_A_SECOND, disorder);
-        let expected = averages(&stream, keys.is_some());
-        let memory = Memory::default();
-        memory.put("readings", stream).map_err(|error| error.to_string())?;
-        for sum in ["exact", "fast"] {
-            let key = if keys.is_some() { ", key" } else { "" };
-            let query = format!(
-                "SELECT window_start{key}, avg(value) AS mean FROM TUMBLE(readings, ts, INTERVAL '1' SECOND) \
-                 GROUP BY window_start{key}"
-            );
+    for input in INPUTS {
+        let variant = |question: &Question| format!("{}{}{}", question.name.0, input.name, question.name.1);
+        if !input.queries.iter().any(|question| report.wants(&variant(question))) {
+            continue;
+        }
+        let rows = 1 << if report.is_quick() { input.rows.1 } else { input.rows.0 };
+        let stream = stream::readings(rows, input.keys, SECOND / ROWS_A_SECOND, input.disorder);
+        let mut cases = Vec::new();
+        for question in input.queries.iter().filter(|question| report.wants(&variant(question))) {
+            let memory = Memory::default();
+            memory.put("readings", stream.clone()).map_err(|error| error.to_string())?;
+            let expected = question.expected(&stream, input);
+            let query = question.sql(input.is_keyed);
+            let statement = query.clone();
             let case = Case {
                 workload: "window",
-                variant: format!("average {name}, {sum} sums"),
+                variant: variant(question),
                 parameters: parameters([
                     ("query", json!(query)),
                     ("input", json!("24-byte rows, in memory, a million a second of event time")),
-                    ("keys", json!(keys)),
-                    ("disorder_us", json!(disorder)),
+                    ("keys", json!(input.keys.to_string())),
+                    ("disorder_us", json!(input.disorder)),
+                    ("float.sum", json!(question.sums)),
                     ("workers", json!(cores())),
+                    ("rows_out", json!(expected.rows())),
                 ]),
                 rows: rows as u64,
-                bytes_per_row: if keys.is_some() { 24.0 } else { 16.0 },
+                bytes_per_row: if input.is_keyed { 24.0 } else { 16.0 },
+                // A windowed aggregate has one instance, and reads on one core.
                 workers: 1,
             };
-            report.measure(case, || {
-                let found = means(&memory, sum, disorder, &query).map_err(|error| error.to_string())?;
-                compare(&found, &expected)
-            })?;
+            let run: Run<'_> = Box::new(move || {
+                let found = results(&memory, question.sums, input.disorder, &statement);
+                let found = found.map_err(|error| error.to_string())?;
+                let expected = Rc::clone(&expected);
+                Ok(Box::new(move || expected.compare(&found)))
+            });
+            cases.push((case, run));
         }
+        drop(stream);
+        report.measure_beside(cases)?;
     }
     Ok(())
 }
 
-/// Sum and count by window and key.
-type Expected = BTreeMap<(i64, i64), (f64, u64)>;
-
-fn averages(stream: &[Vec<RecordBatch>], is_keyed: bool) -> Expected {
-    let mut averages = Expected::new();
-    for batch in stream.iter().flatten() {
-        let times = batch.column(0).as_primitive::<TimestampMicrosecondType>().values();
-        let keys = batch.column(1).as_primitive::<Int64Type>().values();
-        let values = batch.column(2).as_primitive::<Float64Type>().values();
-        for ((time, key), value) in times.iter().zip(keys).zip(values) {
-            let start = time.div_euclid(1_000_000) * 1_000_000;
-            let (sum, count) = averages.entry((start, if is_keyed { *key } else { 0 })).or_default();
-            *sum += value;
-            *count += 1;
-        }
-    }
-    averages
-}
-
-/// The values are eighths, so that their sums are exact in any order.
-fn compare(found: &[RecordBatch], expected: &Expected) -> Result<Checked, String> {
-    let mut checked = 0;
-    for batch in found {
-        let starts = batch.column(0).as_primitive::<TimestampMicrosecondType>();
-        let means = batch.column(batch.num_columns() - 1).as_primitive::<Float64Type>();
-        for row in 0..batch.num_rows() {
-            let key = match batch.num_columns() {
-                3 => batch.column(1).as_primitive::<Int64Type>().value(row),
-                _ => 0,
-            };
-            let Some((sum, count)) = expected.get(&(starts.value(row), key)) else {
-                return Err(format!("there is no window at {} with key {key}", starts.value(row)));
-            };
-            if means.is_null(row) || means.value(row) != sum / *count as f64 {
-                return Err(format!("the mean at {} of key {key} is {}", starts.value(row), means.value(row)));
+impl Question {
+    fn sql(&self, is_keyed: bool) -> String {
+        let key = if is_keyed { ", key" } else { "" };
+        let value = match self.value {
+            Value::Average => "avg(value)",
+            Value::DistinctValues => "count(DISTINCT value)",
+            Value::DistinctKeys => "count(DISTINCT key)",
+            Value::Median => "median(value)",
+        };
+        let Windows { size, slide } = self.windows;
+        let windows = match size == slide {
+            true => format!("TUMBLE(readings, ts, INTERVAL '{}' SECOND)", size / SECOND),
+            false => {
+                format!("HOP(readings, ts, INTERVAL '{}' SECOND, INTERVAL '{}' SECOND)", slide / SECOND, size / SECOND)
             }
-            checked += 1;
-        }
+        };
+        format!("SELECT window_start{key}, {value} AS value FROM {windows} GROUP BY window_start, window_end{key}")
     }
-    if checked != expected.len() as u64 {
-        return Err(format!("{checked} rows came out, {} must", expected.len()));
+
+    fn expected(&self, stream: &[Vec<RecordBatch>], input: &Input) -> Rc<Expected> {
+        let groups = if input.is_keyed { Groups::Keys(input.keys.count()) } else { Groups::One };
+        let of_sorted = |get: fn(Row) -> f64, value: fn(&[f64]) -> f64| {
+            Expected::of_sorted(stream, self.windows.size, groups, get, value)
+        };
+        Rc::new(match self.value {
+            Value::Average => Expected::averages(stream, self.windows, groups),
+            Value::DistinctValues => of_sorted(|row| row.value, distinct),
+            Value::DistinctKeys => of_sorted(|row| row.key as f64, distinct),
+            Value::Median => of_sorted(|row| row.value, median),
+        })
     }
-    Ok(Checked(checked))
 }
 
-fn means(memory: &Memory, sum: &str, disorder: i64, query: &str) -> thalweg::Result<Vec<RecordBatch>> {
+fn distinct(sorted: &[f64]) -> f64 {
+    1.0 + sorted.windows(2).filter(|pair| pair[0] != pair[1]).count() as f64
+}
+
+fn median(sorted: &[f64]) -> f64 {
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
+}
+
+fn results(memory: &Memory, sums: &str, disorder: i64, query: &str) -> thalweg::Result<Vec<RecordBatch>> {
     let mut engine = Engine::with_connectors(vec![std::sync::Arc::new(memory.clone())]);
     engine.sql(&format!(
-        "SET 'float.sum' = '{sum}'; SET 'batch.rows' = '16384';
+        "SET 'float.sum' = '{sums}'; SET 'batch.rows' = '16384';
          CREATE TABLE readings (WATERMARK FOR ts AS ts - INTERVAL '{}.{:06}' SECOND)
          WITH ('connector' = 'memory', 'stream' = 'readings')",
         disorder / 1_000_000,

@@ -58,7 +58,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 11] = [
         ],
     ),
     ("thalweg", &["thalweg-*"], &["*"]),
-    ("benchmarks", &["thalweg"], &["*"]),
+    ("benchmarks", &["thalweg", "thalweg-core"], &["*"]),
     ("testkit", &["thalweg", "thalweg-core"], &["arrow-*", "chrono", "chrono-tz", "flate2", "rand", "serde_json"]),
 ];
 
