@@ -19,7 +19,7 @@ use crate::{
 const RATES: [u64; 3] = [10_000, 100_000, 1_000_000];
 
 /// `batch.linger`: the default, and none.
-const LINGERS: [&str; 2] = ["5 ms", "0 ms"];
+const LINGERS: [&str; 2] = ["auto", "0 ms"];
 
 /// Results of earlier event times warm up, and do not count.
 const WARM_UP_US: i64 = 1_000_000;

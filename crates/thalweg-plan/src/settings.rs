@@ -9,8 +9,10 @@ pub struct Settings {
     pub parallelism: usize,
     /// The most rows in a batch.
     pub batch_rows: usize,
-    /// How long a source waits for a batch to fill.
-    pub batch_linger: Interval,
+    /// How long after the arrival of what causes it a result should be out: rows wait for one another only for a part of it.
+    pub target_delay: Interval,
+    /// How long a source waits for a batch to fill; `None` follows from the target.
+    pub batch_linger: Option<Interval>,
     /// After how long without rows a source partition is not waited for; `None` waits for ever, which keeps results exact.
     pub watermark_idle: Option<Interval>,
     /// How long after a window's end its rows are still taken.
@@ -35,14 +37,23 @@ pub enum FloatSum {
 }
 
 /// A setting: its key, what it may be, and what it does.
-pub const KEYS: [(&str, &str, &str); 9] = [
+pub const KEYS: [(&str, &str, &str); 10] = [
     (
         "parallelism",
         "a whole number from 1 to 1024",
         "instances per subquery and workers; the machine's cores by default",
     ),
     ("batch.rows", "a whole number from 1 to 1048576", "the most rows in a batch"),
-    ("batch.linger", "a duration such as '5 ms'", "how long a source waits for a batch to fill"),
+    (
+        "target.delay",
+        "a duration such as '10 ms'",
+        "how long after what causes it a result should be out; a longer one makes larger batches",
+    ),
+    (
+        "batch.linger",
+        "a duration such as '5 ms', or 'auto'",
+        "how long a source waits for a batch to fill; a tenth of 'target.delay' by default",
+    ),
     ("watermark.idle", "a duration such as '10 s', or 'off'", "when a silent source partition is no longer waited for"),
     ("late.allowed", "a duration such as '1 min'", "how long after a window's end its rows are still taken"),
     ("memory.limit", "a size such as '512 MB', or 'off'", "how much memory the state of a query may take"),
@@ -56,7 +67,8 @@ impl Default for Settings {
         Self {
             parallelism: std::thread::available_parallelism().map_or(1, |n| n.get()),
             batch_rows: 8192,
-            batch_linger: Interval::millis(5),
+            target_delay: Interval::millis(10),
+            batch_linger: None,
             watermark_idle: None,
             late_allowed: Interval::ZERO,
             memory_limit: None,
@@ -93,7 +105,8 @@ impl Settings {
             let value = match key {
                 "parallelism" => self.parallelism.to_string(),
                 "batch.rows" => self.batch_rows.to_string(),
-                "batch.linger" => self.batch_linger.to_string(),
+                "target.delay" => self.target_delay.to_string(),
+                "batch.linger" => self.batch_linger.map_or("auto".to_string(), |linger| linger.to_string()),
                 "watermark.idle" => or_off(self.watermark_idle.map(|i| i.to_string())),
                 "late.allowed" => self.late_allowed.to_string(),
                 "memory.limit" => or_off(self.memory_limit.map(|bytes| format!("{bytes} B"))),
@@ -114,13 +127,20 @@ impl Settings {
         .to_vec()
     }
 
+    /// How long a source waits for a batch to fill: what is read while a batch is worked on goes with the next one anyhow, so
+    /// that batches grow with the load; waiting only spares work where there is little to do.
+    pub fn linger(&self) -> Interval {
+        self.batch_linger.unwrap_or(Interval(self.target_delay.0 / 10))
+    }
+
     fn try_set(&mut self, key: &str, value: &str) -> Option<()> {
         let interval = || Options::new([(String::new(), value.to_string())]).interval("").ok().flatten();
         let within = |most: usize| value.parse::<usize>().ok().filter(|n| (1..=most).contains(n));
         match key {
             "parallelism" => self.parallelism = within(1024)?,
             "batch.rows" => self.batch_rows = within(1 << 20)?,
-            "batch.linger" => self.batch_linger = interval()?,
+            "target.delay" => self.target_delay = interval()?,
+            "batch.linger" => self.batch_linger = if value == "auto" { None } else { Some(interval()?) },
             "watermark.idle" => {
                 self.watermark_idle = if value == "off" { None } else { Some(interval().filter(|idle| idle.0 > 0)?) }
             }
@@ -170,12 +190,16 @@ mod tests {
     #[test]
     fn each_setting_takes_what_it_says_and_shows_what_it_has() {
         let mut settings = Settings::default();
-        let values = ["3", "7", "20 ms", "10 s", "1 min", "2 GiB", "Europe/Berlin", "fast", "first-row"];
+        let values = ["3", "7", "50 ms", "20 ms", "10 s", "1 min", "2 GiB", "Europe/Berlin", "fast", "first-row"];
         for ((key, ..), value) in KEYS.iter().zip(values) {
             settings.set(key, value).unwrap();
         }
         let shown: Vec<_> = settings.entries().into_iter().map(|(_, value)| value).collect();
-        assert_eq!(shown, ["3", "7", "20 ms", "10 s", "1 min", "2147483648 B", "Europe/Berlin", "fast", "first-row"]);
+        let expected =
+            ["3", "7", "50 ms", "20 ms", "10 s", "1 min", "2147483648 B", "Europe/Berlin", "fast", "first-row"];
+        assert_eq!(shown, expected);
+        settings.set("batch.linger", "auto").unwrap();
+        assert_eq!(settings.linger(), Interval::millis(5));
     }
 
     #[test]

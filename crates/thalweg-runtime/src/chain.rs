@@ -111,6 +111,11 @@ impl Chain {
         Ok(self.work.is_empty())
     }
 
+    /// Whether there is something left to be done.
+    pub fn is_busy(&self) -> bool {
+        !self.work.is_empty()
+    }
+
     /// Whether the input has ended, so that all that is left is to bring out what was held.
     pub fn is_at_end(&self) -> bool {
         self.links.first().is_some_and(|link| link.frontier.combined() == Timestamp::MAX)

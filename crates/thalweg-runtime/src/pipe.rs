@@ -87,6 +87,11 @@ impl Receiver {
         popped
     }
 
+    /// When what caused the next event arrived; `None` if there is no event.
+    pub fn next_arrived(&self) -> Option<u64> {
+        self.ring.peek().ok().map(|envelope| envelope.arrived)
+    }
+
     /// Whether all was taken and nothing will come any more.
     pub fn is_closed(&self) -> bool {
         // In this order: what was put in before the sender left is seen.

@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, VecDeque},
+    collections::BinaryHeap,
     sync::{
         Arc, Weak,
         atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire},
@@ -17,6 +17,12 @@ use parking_lot::{Condvar, Mutex};
 pub trait Run: Send {
     /// Does some work.
     fn run(&mut self) -> Turn;
+
+    /// When what it would work on arrived: of several tasks that are ready, the one with the oldest work runs first, since its
+    /// output is due first.
+    fn oldest(&self) -> u64 {
+        0
+    }
 }
 
 /// How a turn ended.
@@ -64,11 +70,39 @@ struct Queue {
 
 #[derive(Default)]
 struct Inner {
-    ready: VecDeque<Arc<Task>>,
+    ready: BinaryHeap<Reverse<Ready>>,
+    pushed: u64,
     timers: BinaryHeap<Reverse<Timer>>,
     tasks: Vec<Arc<Task>>,
     timers_set: u64,
     is_closed: bool,
+}
+
+/// A task that is ready: ordered by the age of its work, then by turn.
+struct Ready {
+    oldest: u64,
+    number: u64,
+    task: Arc<Task>,
+}
+
+impl PartialEq for Ready {
+    fn eq(&self, other: &Self) -> bool {
+        (self.oldest, self.number) == (other.oldest, other.number)
+    }
+}
+
+impl Eq for Ready {}
+
+impl PartialOrd for Ready {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ready {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.oldest, self.number).cmp(&(other.oldest, other.number))
+    }
 }
 
 /// Ordered by instant, then by number: which task it wakes does not matter for the order.
@@ -181,7 +215,13 @@ impl Task {
 
 impl Queue {
     fn push(&self, task: Arc<Task>) {
-        self.inner.lock().ready.push_back(task);
+        // Nobody works on a task that is queued; where somebody just ends a turn, it waits behind none.
+        let oldest = task.body.try_lock().and_then(|body| body.as_ref().map(|body| body.oldest())).unwrap_or(0);
+        let mut inner = self.inner.lock();
+        inner.pushed += 1;
+        let number = inner.pushed;
+        inner.ready.push(Reverse(Ready { oldest, number, task }));
+        drop(inner);
         self.changed.notify_one();
     }
 
@@ -209,7 +249,7 @@ impl Queue {
                 parking_lot::MutexGuard::unlocked(&mut inner, || task.timer_went_off());
                 continue;
             }
-            if let Some(task) = inner.ready.pop_front() {
+            if let Some(Reverse(Ready { task, .. })) = inner.ready.pop() {
                 task.state.store(RUNNING, std::sync::atomic::Ordering::Release);
                 return Some(task);
             }
@@ -282,6 +322,51 @@ mod tests {
         task.wake();
         drop(pool);
         assert_eq!(runs.load(Ordering::SeqCst), 1000);
+    }
+
+    /// Notes its number once, when it runs.
+    struct Aged(Arc<Mutex<Vec<u64>>>, u64);
+
+    impl Run for Aged {
+        fn run(&mut self) -> Turn {
+            self.0.lock().push(self.1);
+            Turn::Done
+        }
+
+        fn oldest(&self) -> u64 {
+            self.1
+        }
+    }
+
+    /// Keeps the worker busy until it is let go.
+    struct Busy(Arc<AtomicUsize>);
+
+    impl Run for Busy {
+        fn run(&mut self) -> Turn {
+            self.0.store(1, Ordering::SeqCst);
+            while self.0.load(Ordering::SeqCst) != 2 {
+                std::thread::yield_now();
+            }
+            Turn::Done
+        }
+    }
+
+    #[test]
+    fn the_oldest_work_is_done_first() {
+        let pool = Pool::new(1).unwrap();
+        let (busy, ran) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
+        pool.start(&pool.reserve(), Box::new(Busy(Arc::clone(&busy))));
+        while busy.load(Ordering::SeqCst) != 1 {
+            std::thread::yield_now();
+        }
+        for age in [5, 3, u64::MAX, 9, 4] {
+            pool.start(&pool.reserve(), Box::new(Aged(Arc::clone(&ran), age)));
+        }
+        busy.store(2, Ordering::SeqCst);
+        while ran.lock().len() < 5 {
+            std::thread::yield_now();
+        }
+        assert_eq!(*ran.lock(), [3, 4, 5, 9, u64::MAX]);
     }
 
     struct Timed(Arc<AtomicUsize>, Instant);

@@ -232,7 +232,7 @@ impl Opener {
             watermark: parts.watermark,
             skips_bad_rows: parts.skips_bad_rows,
             batch_rows: settings.batch_rows,
-            linger: duration(settings.batch_linger.0),
+            linger: duration(settings.linger().0),
             idle: settings.watermark_idle.map(|idle| duration(idle.0)),
         };
         Self {

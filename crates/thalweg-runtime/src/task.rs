@@ -190,7 +190,22 @@ impl Out {
     }
 }
 
+impl Task {
+    /// When what it would work on next arrived; a source has nothing that waits.
+    fn oldest_work(&self) -> u64 {
+        match &self.intake {
+            _ if self.chain.is_busy() => self.arrived,
+            Intake::Source(..) => u64::MAX,
+            Intake::Pipes(pipes) => pipes.oldest(),
+        }
+    }
+}
+
 impl Run for Task {
+    fn oldest(&self) -> u64 {
+        self.oldest_work()
+    }
+
     fn run(&mut self) -> Turn {
         if self.shared.is_failed.load(Acquire) {
             return self.end();
@@ -329,6 +344,11 @@ impl Pipes {
         let pipes = |port: usize| inputs.iter().filter(|input: &&Input| input.port == port).count().max(1);
         let ports = (0..ports.max(1)).map(|port| Frontier::new(pipes(port))).collect();
         Self { inputs, next: 0, ports }
+    }
+
+    /// When what caused the oldest event that waits arrived; if there is none, somebody has something to say all the same.
+    fn oldest(&self) -> u64 {
+        self.inputs.iter().filter_map(|input| input.receiver.next_arrived()).min().unwrap_or(0)
     }
 
     fn next(&mut self) -> Taken {

@@ -103,7 +103,7 @@ fn names_and_settings_are_listed() {
     assert_eq!(rows(&mut session, "CREATE VIEW v AS SELECT 1 AS a; SHOW TABLES"), ["f", "out", "s", "v", "z"]);
     assert_eq!(rows(&mut session, "SHOW VIEWS"), ["v"]);
     assert!(rows(&mut session, "SHOW FUNCTIONS").contains(&"abs | scalar".to_string()));
-    let late = |session: &mut Session, script| rows(session, script)[4].split(" | ").nth(1).unwrap().to_string();
+    let late = |session: &mut Session, script| rows(session, script)[5].split(" | ").nth(1).unwrap().to_string();
     assert_eq!(late(&mut session, "SET 'late.allowed' = '1 min'; SET"), "1 min");
     assert_eq!(late(&mut session, "RESET 'late.allowed'; SET"), "0 s");
     run(&mut session, "SET batch.rows = 7").unwrap();

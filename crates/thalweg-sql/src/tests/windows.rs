@@ -281,7 +281,7 @@ fn windows_say_what_they_need() {
     refuses(
         r#"
 SELECT window_start, count(*) FROM TABLE(CUMULATE(TABLE s, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE)) GROUP BY window_start
-  [GROUP BY] windows of CUMULATE start together, so that window_start does not tell them apart
+  [GROUP] windows of CUMULATE start together, so that window_start does not tell them apart
     GROUP BY window_start, window_end
 
 SELECT window_start, count(*) FROM TABLE(SESSION(TABLE s, DESCRIPTOR(ts), INTERVAL '2' MINUTE)) GROUP BY window_start
@@ -354,7 +354,7 @@ SELECT * FROM TUMBLE(TUMBLE(s, ts, INTERVAL '1' HOUR), window_time, INTERVAL '1'
 
 SELECT * FROM TABLE(NOPE(TABLE s))
   [NOPE] table function "NOPE" not found
-    the table functions are TUMBLE and HOP
+    the table functions are TUMBLE, HOP and CUMULATE
 "#,
     );
 }

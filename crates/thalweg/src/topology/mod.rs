@@ -7,7 +7,7 @@
 //! let mut engine = Engine::new();
 //! engine.sql(
 //!     "CREATE TABLE readings (k BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH ('connector' = 'generator',
-//!      'fields.ts.rate' = '1000', 'number-of-rows' = '5000')",
+//!      'fields.ts.step' = '1 ms', 'number-of-rows' = '5000')",
 //! )?;
 //! let topology = engine.topology();
 //! let readings = topology.table("readings");
