@@ -5,12 +5,17 @@ ifdef CI
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/thalweg-ci-target
 endif
 
-.PHONY: demo test lint goldens help
+# Tools of the tests lie with what is built.
+TOOLS := $(abspath $(or $(CARGO_TARGET_DIR),target))/tools
+GUNGRAUN := 0.20.0
+
+.PHONY: demo test lint instructions goldens help
 
 help:
 	@echo 'make demo     build, and run a year of departures through a windowed query'
 	@echo 'make test     run all tests'
 	@echo 'make lint     formatting, warnings and documentation'
+	@echo 'make instructions  count those of the hot kernels, and fail if one takes more than it may'
 	@echo 'make goldens  write what comes out into the cases of tests/slt; read the difference'
 
 demo:
@@ -19,6 +24,7 @@ demo:
 
 test: lint
 	cargo test --workspace --locked
+	$(MAKE) instructions
 
 # A toolchain without rustfmt or clippy tests the rest.
 lint:
@@ -26,6 +32,17 @@ lint:
 	@if cargo clippy --version >/dev/null 2>&1; \
 	then cargo clippy --workspace --all-targets --locked -- --deny warnings; \
 	else echo 'no clippy: warnings are not checked'; fi
+
+# Counting needs valgrind, which is installed where that is allowed; without it the rest is tested.
+instructions:
+	@if ! command -v valgrind >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; \
+	then apt-get update -qq && apt-get install -y -qq valgrind >/dev/null; fi
+	@if ! command -v valgrind >/dev/null; \
+	then echo 'no valgrind: instructions are not counted (apt install valgrind)'; \
+	else test -x '$(TOOLS)/bin/gungraun-runner' \
+	|| cargo install --quiet --locked --version $(GUNGRAUN) --root '$(TOOLS)' gungraun-runner; \
+	cd benchmarks/instructions \
+	&& GUNGRAUN_RUNNER='$(TOOLS)/bin/gungraun-runner' cargo bench --quiet --locked --bench instructions; fi
 
 goldens:
 	THALWEG_BLESS=1 cargo test --locked --package testkit --test slt

@@ -33,6 +33,10 @@ use clap::{Parser, ValueEnum};
 use measure::Report;
 use peers::Flink;
 
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measures the engine.
 #[derive(Parser)]
 #[command(name = "benchmarks")]

@@ -19,21 +19,11 @@ at_level! {
     fn extremes(values: &[i64]) -> (i64, i64) = extremes_of
 }
 
-const CHAINS: usize = 16;
-
+/// A plain loop: the compiler keeps several chains of its own, so that none waits for another. Arrays of chains, written out,
+/// it takes apart into single numbers.
 #[inline(always)]
 fn extremes_of(values: &[i64]) -> (i64, i64) {
-    // Several chains, so that none waits for another.
-    let (mut least, mut most) = ([i64::MAX; CHAINS], [i64::MIN; CHAINS]);
-    let (chunks, rest) = values.as_chunks::<CHAINS>();
-    for chunk in chunks {
-        for lane in 0..CHAINS {
-            least[lane] = if chunk[lane] < least[lane] { chunk[lane] } else { least[lane] };
-            most[lane] = if chunk[lane] > most[lane] { chunk[lane] } else { most[lane] };
-        }
-    }
-    let least = least.into_iter().chain(rest.iter().copied()).fold(i64::MAX, i64::min);
-    (least, most.into_iter().chain(rest.iter().copied()).fold(i64::MIN, i64::max))
+    values.iter().fold((i64::MAX, i64::MIN), |(least, most), value| (least.min(*value), most.max(*value)))
 }
 
 #[inline(always)]

@@ -22,20 +22,14 @@ fn whole(values: &[i64]) -> i128 {
 
 #[inline(always)]
 fn halves(values: &[i64]) -> i128 {
-    let (mut high, mut low) = ([0i64; LANES], [0u64; LANES]);
-    let (chunks, rest) = values.as_chunks::<LANES>();
-    for chunk in chunks {
-        for lane in 0..LANES {
-            // Offset by 2^63, a number is not negative, and its shift needs no sign.
-            let value = (chunk[lane] as u64) ^ (1 << 63);
-            high[lane] += (value >> 32) as i64;
-            low[lane] += value & 0xffff_ffff;
-        }
+    let (mut high, mut low) = (0_u64, 0_u64);
+    for value in values {
+        // Offset by 2^63, a number is not negative, and its shift needs no sign.
+        let value = (*value as u64) ^ (1 << 63);
+        high += value >> 32;
+        low += value & 0xffff_ffff;
     }
-    let offset = (chunks.len() * LANES) as i128 * (1 << 63);
-    let high: i128 = high.into_iter().map(i128::from).sum();
-    let low: i128 = low.into_iter().map(i128::from).sum();
-    (high << 32) + low - offset + rest.iter().copied().map(i128::from).sum::<i128>()
+    (i128::from(high) << 32) + i128::from(low) - values.len() as i128 * (1 << 63)
 }
 
 #[inline(always)]

@@ -1,0 +1,1 @@
+//! There is nothing here but the benchmark.
