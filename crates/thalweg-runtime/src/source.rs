@@ -338,22 +338,20 @@ impl Partition {
             return Ok(batch);
         }
         // Only a row that is earlier than one before it by more than the delay is behind.
-        let (mut highest, mut watermark, mut is_behind) = (self.highest, self.watermark, false);
-        let mut met = Vec::new();
-        for row in batch.rows() {
-            let t = Timestamp(times[row]);
-            if t < watermark && !is_behind {
-                is_behind = true;
-                met = vec![Timestamp::MIN; batch.physical_rows()];
-                self.meet(&batch, times, delay, &mut met);
-            }
-            highest = highest.max(t);
-            watermark = watermark.max(highest.minus(Interval(delay)));
+        let mut pass =
+            Pass { highest: self.highest, watermark: self.watermark, delay: strategy.delay, is_behind: false };
+        match batch.selection() {
+            None => times.chunks(PASS).for_each(|times| pass.over(times)),
+            Some(selection) => selection.rows().iter().for_each(|row| pass.meet(times[*row as usize])),
         }
-        self.highest = highest;
-        self.progress.latest.fetch_max(highest.0, Relaxed);
-        self.move_to(watermark);
-        Ok(if is_behind { batch.with_behind(met.into()) } else { batch })
+        let mut met = vec![Timestamp::MIN; if pass.is_behind { batch.physical_rows() } else { 0 }];
+        if pass.is_behind {
+            self.meet(&batch, times, delay, &mut met);
+        }
+        self.highest = pass.highest;
+        self.progress.latest.fetch_max(pass.highest.0, Relaxed);
+        self.move_to(pass.watermark);
+        Ok(if pass.is_behind { batch.with_behind(met.into()) } else { batch })
     }
 
     /// The highest time so far, if it is plain that no row is behind: the rows ascend, or differ by less than the delay.
@@ -375,6 +373,38 @@ impl Partition {
             highest = highest.max(Timestamp(times[row]));
             watermark = watermark.max(highest.minus(Interval(delay)));
         }
+    }
+}
+
+/// How many rows are looked at together: if even the earliest of them is not behind the watermark after all of them, none is.
+const PASS: usize = 128;
+
+/// The watermark's way through rows.
+struct Pass {
+    highest: Timestamp,
+    watermark: Timestamp,
+    delay: Interval,
+    /// Whether a row was behind the watermark that it met.
+    is_behind: bool,
+}
+
+impl Pass {
+    fn over(&mut self, times: &[i64]) {
+        let Some((first, last)) = bounds(Level::best(), times) else { return };
+        let highest = self.highest.max(Timestamp(last));
+        let watermark = self.watermark.max(highest.minus(self.delay));
+        if watermark <= Timestamp(first) {
+            (self.highest, self.watermark) = (highest, watermark);
+        } else {
+            times.iter().for_each(|t| self.meet(*t));
+        }
+    }
+
+    #[inline]
+    fn meet(&mut self, t: i64) {
+        self.is_behind |= Timestamp(t) < self.watermark;
+        self.highest = self.highest.max(Timestamp(t));
+        self.watermark = self.watermark.max(self.highest.minus(self.delay));
     }
 }
 
@@ -452,6 +482,28 @@ mod tests {
             halves,
             ["rows 5 9", "watermark 7", "rows 6 10 behind 7 7", "watermark 8", "rows 7 behind 8", "end"]
         );
+    }
+
+    #[test]
+    fn rows_that_are_looked_at_together_meet_what_they_would_one_by_one() {
+        let mut seed = 1_u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((seed >> 33) % below) as i64
+        };
+        let mut behind = 0;
+        for round in 0..300 {
+            let (disorder, delay) = (random(50) + 1, Interval(random(60) - 5));
+            let times: Vec<i64> = (0..random(700)).map(|i| i - random(disorder as u64)).collect();
+            let start = || Pass { highest: Timestamp::MIN, watermark: Timestamp::MIN, delay, is_behind: false };
+            let (mut together, mut single) = (start(), start());
+            times.chunks(PASS).for_each(|times| together.over(times));
+            times.iter().for_each(|t| single.meet(*t));
+            let state = |pass: &Pass| (pass.highest, pass.watermark, pass.is_behind);
+            assert_eq!(state(&together), state(&single), "round {round}");
+            behind += usize::from(single.is_behind);
+        }
+        assert!((50..250).contains(&behind), "some rounds have rows that are behind, and some have none: {behind}");
     }
 
     #[test]
