@@ -38,7 +38,8 @@ pub fn run(report: &mut Report) -> Result<(), String> {
 fn alone(report: &mut Report) -> Result<(), String> {
     let rows = if report.is_quick() { 1 << 23 } else { 1 << 27 };
     for workers in if cores() > 1 { vec![1, cores()] } else { vec![1] } {
-        if !PREDICATES.iter().any(|(name, ..)| report.wants(&variant(name, workers))) {
+        let wants = |name: &str| Written::ALL.iter().any(|written| report.wants(&called(*written, name, workers)));
+        if !PREDICATES.iter().any(|(name, ..)| wants(name)) {
             continue;
         }
         let stream = stream::keys(rows, workers);
@@ -47,28 +48,55 @@ fn alone(report: &mut Report) -> Result<(), String> {
         let memory = Memory::default();
         memory.put("keys", stream).map_err(|error| error.to_string())?;
         for ((name, predicate, _), kept) in PREDICATES.into_iter().zip(kept) {
-            let query = format!("INSERT INTO nothing SELECT key FROM keys WHERE {predicate}");
-            let (memory, statement) = (&memory, query.clone());
-            let case = Case {
-                workload: "selection",
-                variant: variant(name, workers),
-                parameters: parameters([
-                    ("query", json!(query)),
-                    ("input", json!("64-bit keys, uniform below 1e9, in memory")),
-                    ("workers", json!(workers)),
-                ]),
-                rows,
-                bytes_per_row: 8.0,
-                workers,
-            };
-            let run = Box::new(move || {
-                let found = count(memory, workers, &statement).map_err(|error| error.to_string())?;
-                Ok(count_is(found, kept))
-            });
-            report.measure(case, run)?;
+            for written in Written::ALL {
+                let query = match written {
+                    Written::Sql => format!("INSERT INTO nothing SELECT key FROM keys WHERE {predicate}"),
+                    Written::Rust => format!("table(\"keys\").filter(\"{predicate}\").notify(|_| Ok(())).discard()"),
+                };
+                let (memory, statement) = (&memory, query.clone());
+                let case = Case {
+                    workload: "selection",
+                    variant: called(written, name, workers),
+                    parameters: parameters([
+                        ("query", json!(query)),
+                        ("input", json!("64-bit keys, uniform below 1e9, in memory")),
+                        ("workers", json!(workers)),
+                    ]),
+                    rows,
+                    bytes_per_row: 8.0,
+                    workers,
+                };
+                let run = Box::new(move || {
+                    let found = match written {
+                        Written::Sql => count(memory, workers, &statement),
+                        Written::Rust => notified(memory, workers, predicate),
+                    };
+                    Ok(count_is(found.map_err(|error| error.to_string())?, kept))
+                });
+                report.measure(case, run)?;
+            }
         }
     }
     Ok(())
+}
+
+/// How a query is put together.
+#[derive(Clone, Copy)]
+enum Written {
+    Sql,
+    /// As a topology, which ends in a function that does nothing.
+    Rust,
+}
+
+impl Written {
+    const ALL: [Self; 2] = [Self::Sql, Self::Rust];
+}
+
+fn called(written: Written, predicate: &str, workers: usize) -> String {
+    match written {
+        Written::Sql => variant(predicate, workers),
+        Written::Rust => variant(predicate, workers).replace("SQL", "topology"),
+    }
 }
 
 /// What one query with this predicate and so many workers is called.
@@ -87,6 +115,15 @@ fn count(memory: &Memory, workers: usize, query: &str) -> thalweg::Result<u64> {
     engine.sql("CREATE TABLE keys WITH ('connector' = 'memory', 'stream' = 'keys')")?;
     let metrics = engine.sql(query)?.wait()?;
     Ok(metrics.rows_out)
+}
+
+/// How many rows behind a predicate a function is shown.
+fn notified(memory: &Memory, workers: usize, predicate: &str) -> thalweg::Result<u64> {
+    let mut engine = engine(memory, workers)?;
+    engine.sql("CREATE TABLE keys WITH ('connector' = 'memory', 'stream' = 'keys')")?;
+    let topology = engine.topology();
+    topology.table("keys").filter(predicate).notify(|_| Ok(())).discard();
+    Ok(topology.start()?.wait()?.rows_out)
 }
 
 fn engine(memory: &Memory, workers: usize) -> thalweg::Result<Engine> {
