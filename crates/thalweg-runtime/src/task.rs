@@ -190,20 +190,14 @@ impl Out {
     }
 }
 
-impl Task {
-    /// When what it would work on next arrived; a source has nothing that waits.
-    fn oldest_work(&self) -> u64 {
+impl Run for Task {
+    fn oldest(&self) -> u64 {
         match &self.intake {
             _ if self.chain.is_busy() => self.arrived,
+            // A source has nothing that waits.
             Intake::Source(..) => u64::MAX,
             Intake::Pipes(pipes) => pipes.oldest(),
         }
-    }
-}
-
-impl Run for Task {
-    fn oldest(&self) -> u64 {
-        self.oldest_work()
     }
 
     fn run(&mut self) -> Turn {

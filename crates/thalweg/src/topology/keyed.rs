@@ -37,7 +37,8 @@ impl<'t> Keyed<'t> {
 
     /// Appends columns of these names, which a function computes from each row and from what it remembers of its key.
     ///
-    /// The state of a key outlives batches and is part of a snapshot; so it is of a type that serde writes and reads.
+    /// The state of a key outlives batches and is part of a snapshot; so it is of a type that serde writes and reads. Rows of a key
+    /// come in their order where all are in one partition of the source; how partitions interleave is not promised.
     pub fn stateful_map<'a, S, V>(
         self,
         names: impl IntoIterator<Item = &'a str>,

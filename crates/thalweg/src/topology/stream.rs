@@ -69,8 +69,9 @@ impl<'t> Stream<'t> {
 
     /// Appends columns of these names, which a function computes from each row and from what it remembers of all rows before.
     ///
-    /// The state outlives batches and is part of a snapshot; so it is of a type that serde writes and reads. How rows of several
-    /// partitions of a source interleave is not promised: [`Stream::key_by`] gives each key a state of its own.
+    /// The state outlives batches and is part of a snapshot; so it is of a type that serde writes and reads. The rows of one
+    /// partition of a source come in their order; how those of several interleave is not promised, and what depends on it
+    /// differs from run to run. [`Stream::key_by`] gives each key a state of its own.
     pub fn stateful_map<'a, S, V>(
         self,
         names: impl IntoIterator<Item = &'a str>,
