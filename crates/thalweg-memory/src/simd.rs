@@ -114,6 +114,19 @@ macro_rules! at_level {
 
 pub(crate) use at_level;
 
+/// Asks for the memory `distance` bytes behind these values, a cache line after the other: it will be read soon. Memory that is
+/// not there is not asked for.
+#[inline(always)]
+#[allow(unsafe_code)]
+pub fn prefetch<T>(values: &[T], distance: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..size_of_val(values)).step_by(64) {
+        let address = values.as_ptr().cast::<i8>().wrapping_add(line + distance);
+        // SAFETY: a hint that reads nothing may name any address.
+        unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

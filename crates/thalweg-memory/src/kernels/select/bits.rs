@@ -93,7 +93,7 @@ fn expand(words: &[u64], count: usize) -> Vec<u32> {
                 kept += 64;
             }
             // A few are found faster one by one.
-            mut few if few.count_ones() <= 6 => {
+            mut few if few.count_ones() <= 2 => {
                 while few != 0 {
                     numbers[kept] = base + few.trailing_zeros();
                     kept += 1;
@@ -102,11 +102,10 @@ fn expand(words: &[u64], count: usize) -> Vec<u32> {
             }
             some => {
                 for (eighth, byte) in some.to_le_bytes().into_iter().enumerate() {
-                    let offsets = &OFFSETS[byte as usize];
-                    let eight: &mut [u32] = &mut numbers[kept..kept + 8];
-                    for (number, offset) in eight.iter_mut().zip(offsets) {
-                        *number = base + eighth as u32 * 8 + u32::from(*offset);
-                    }
+                    let base = base + eighth as u32 * 8;
+                    // By value: the compiler makes one vector of an array that cannot overlap another.
+                    let eight = OFFSETS[byte as usize].map(|offset| base + u32::from(offset));
+                    numbers[kept..kept + 8].copy_from_slice(&eight);
                     kept += byte.count_ones() as usize;
                 }
             }

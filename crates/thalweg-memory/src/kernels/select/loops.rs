@@ -7,7 +7,7 @@ use super::{
     lane::Lane,
     number::{Number, Residue},
 };
-use crate::simd::at_level;
+use crate::simd::{at_level, prefetch};
 
 at_level! {
     /// Compares each value with a constant.
@@ -39,11 +39,16 @@ at_level! {
     pub fn with_others[T: Number](values: &mut [T], others: &[T], operation: Operation, failed: &mut Bits) = computed
 }
 
+/// How many bytes ahead of the values that are looked at memory is asked for. The machine does so itself, but only up to the
+/// next page: asking costs an instruction for each eight numbers, and columns that do not lie in a cache come a quarter faster.
+const AHEAD: usize = 2048;
+
 /// One bit per value. Written so that the compiler makes vectors of it: a lane keeps its place in the word.
 #[inline(always)]
 fn each<T: Lane>(values: &[T], is_true: &mut Bits, test: impl Fn(T) -> bool) {
     let (words, rest) = values.as_chunks::<64>();
     for (word, bits) in words.iter().zip(is_true.iter_mut()) {
+        prefetch(word, AHEAD);
         *bits = word_of(word, &test);
     }
     if let Some(bits) = is_true.get_mut(words.len()) {
@@ -98,6 +103,8 @@ fn columns<T: Lane>(values: &[T], others: &[T], comparison: Comparison, is_true:
 fn pairs<T: Lane>(values: &[T], others: &[T], is_true: &mut Bits, test: impl Fn(T, T) -> bool) {
     let chunks = values.chunks(64).zip(others.chunks(64));
     for ((values, others), bits) in chunks.zip(is_true.iter_mut()) {
+        prefetch(values, AHEAD);
+        prefetch(others, AHEAD);
         *bits = match (values.as_array::<64>(), others.as_array::<64>()) {
             (Some(values), Some(others)) => {
                 let mut bits = 0;
@@ -114,9 +121,31 @@ fn pairs<T: Lane>(values: &[T], others: &[T], is_true: &mut Bits, test: impl Fn(
     }
 }
 
+/// Several loops over a word's values, each so simple that the compiler makes vectors of it.
 #[inline(always)]
 fn residues<T: Lane + Into<i64>>(values: &[T], residue: Residue, is_true: &mut Bits) {
-    each(values, is_true, |value| residue.holds(value.into()));
+    let (words, rest) = values.as_chunks::<64>();
+    let mut quotients = [0; 64];
+    for (word, bits) in words.iter().zip(is_true.iter_mut()) {
+        prefetch(word, AHEAD);
+        let multiples = match residue.low_bits() {
+            Some(mask) => word_of(word, &|value| (value.into().wrapping_sub(residue.remainder())) & mask == 0),
+            None => {
+                for lane in 0..64 {
+                    quotients[lane] = residue.quotient(word[lane].into());
+                }
+                word_of(&quotients, &|quotient| residue.is_multiple(quotient))
+            }
+        };
+        *bits = match residue.remainder() {
+            0 => multiples,
+            1.. => multiples & word_of(word, &|value| value.into() > 0),
+            _ => multiples & word_of(word, &|value| value.into() < 0),
+        };
+    }
+    if let Some(bits) = is_true.get_mut(words.len()) {
+        *bits = (0..).zip(rest).fold(0, |bits, (lane, value)| bits | u64::from(residue.holds((*value).into())) << lane);
+    }
 }
 
 #[inline(always)]

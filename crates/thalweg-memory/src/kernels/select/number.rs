@@ -80,9 +80,8 @@ pub struct Residue {
     inverse: u64,
     bias: u64,
     twos: u32,
-    limit: u64,
+    limit: i64,
     remainder: i64,
-    sign: i64,
 }
 
 impl Residue {
@@ -97,17 +96,41 @@ impl Residue {
         let inverse = (0..5).fold(odd, |inverse, _| inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse))));
         // The multiples of d that fit are k * d with -least <= k <= most; times the inverse they are k << twos.
         let (least, most) = ((1 << 63) / d, (i64::MAX as u64) / d);
-        Some(Self { inverse, bias: least << twos, twos, limit: least + most, remainder, sign: remainder.signum() })
+        Some(Self { inverse, bias: least << twos, twos, limit: (least + most ^ 1 << 63) as i64, remainder })
     }
 
     /// Whether `x % divisor = remainder`.
     #[inline(always)]
     pub fn holds(&self, x: i64) -> bool {
-        let multiple = x.wrapping_sub(self.remainder) as u64;
-        let quotient = multiple.wrapping_mul(self.inverse).wrapping_add(self.bias).rotate_right(self.twos);
         // With a remainder that is not 0, x has its sign; then the difference cannot overflow.
-        let has_sign = (self.sign == 0) | ((x ^ self.sign) >= 0) & (x != 0);
-        (quotient <= self.limit) & has_sign
+        let has_sign = (self.remainder == 0) | ((x ^ self.remainder) >= 0) & (x != 0);
+        self.is_multiple(self.quotient(x)) & has_sign
+    }
+
+    /// The remainder that is asked for.
+    #[inline(always)]
+    pub fn remainder(&self) -> i64 {
+        self.remainder
+    }
+
+    /// The bits that no multiple has, if that is all there is to a multiple: the divisor is a power of two.
+    #[inline(always)]
+    pub fn low_bits(&self) -> Option<i64> {
+        (self.inverse == 1).then_some((1 << self.twos) - 1)
+    }
+
+    /// What is at most the limit where `x` less the remainder is a multiple. With its upper bit turned, so that it is
+    /// compared as a signed number: vectors have no other comparison.
+    #[inline(always)]
+    pub fn quotient(&self, x: i64) -> i64 {
+        let multiple = x.wrapping_sub(self.remainder) as u64;
+        (multiple.wrapping_mul(self.inverse).wrapping_add(self.bias).rotate_right(self.twos) ^ 1 << 63) as i64
+    }
+
+    /// Whether this is the quotient of a multiple.
+    #[inline(always)]
+    pub fn is_multiple(&self, quotient: i64) -> bool {
+        quotient <= self.limit
     }
 }
 
