@@ -13,8 +13,12 @@ use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, 
 use thalweg_core::Selection;
 use thalweg_memory::{
     kernels::{
-        bounds::{ascends, bounds},
-        exact_sum::{ExactSum, add_all, add_grouped, quotient},
+        bounds::{bounds, extent},
+        exact_sum::{
+            ExactSum,
+            many::{add_all, add_grouped},
+            quotient,
+        },
         fields::{Marks, field_ends},
         hash::hash_columns,
         select::{Comparison, Constant, Predicate, Value, number::Residue, select},
@@ -87,7 +91,7 @@ fn smallest_and_largest(values: Vec<i64>) -> Option<(i64, i64)> {
 #[library_benchmark(config = at_most(150_000, 35_000))]
 #[bench::rows((0..ROWS as i64).collect())]
 fn whether_they_ascend(values: Vec<i64>) -> bool {
-    black_box(ascends(Level::best(), &values))
+    black_box(extent(Level::best(), &values).is_some_and(|extent| extent.ascends))
 }
 
 #[library_benchmark(config = at_most(260_000, 260_000))]
@@ -100,7 +104,7 @@ fn a_hash_per_row(rows: RecordBatch) -> Option<Vec<u64>> {
 #[bench::rows(sums())]
 fn exact_sums_per_group(input: (Vec<ExactSum>, Vec<f64>, Vec<u32>)) -> Vec<ExactSum> {
     let (mut sums, values, groups) = input;
-    black_box(add_grouped(&mut sums, &values, None, &groups));
+    black_box(add_grouped(Level::best(), &mut sums, &values, None, &groups));
     sums
 }
 
@@ -108,7 +112,7 @@ fn exact_sums_per_group(input: (Vec<ExactSum>, Vec<f64>, Vec<u32>)) -> Vec<Exact
 #[bench::rows(floats())]
 fn an_exact_sum(values: Vec<f64>) -> f64 {
     let mut sum = ExactSum::default();
-    add_all(&mut sum, &values);
+    add_all(Level::best(), &mut sum, &values);
     black_box(sum.value())
 }
 

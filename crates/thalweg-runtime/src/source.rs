@@ -17,7 +17,7 @@ use thalweg_core::{
     expression::Expression,
 };
 use thalweg_memory::{
-    kernels::bounds::{ascends, bounds},
+    kernels::bounds::{Extent, bounds, extent},
     simd::Level,
 };
 use thalweg_plan::node::WatermarkStrategy;
@@ -291,8 +291,9 @@ impl Partition {
         match &shape.watermark {
             None => Ok(batch),
             Some(strategy) => {
-                let batch = self.without_unusable_times(batch, *strategy, shape, counters)?;
-                self.follow(batch, *strategy)
+                let extent = extent(Level::best(), batch.times(strategy.column)?.values());
+                let batch = self.without_unusable_times(batch, extent, *strategy, shape, counters)?;
+                self.follow(batch, extent, *strategy)
             }
         }
     }
@@ -301,14 +302,14 @@ impl Partition {
     fn without_unusable_times(
         &self,
         batch: Batch,
+        extent: Option<Extent>,
         strategy: WatermarkStrategy,
         shape: &SourceShape,
         counters: &Counters,
     ) -> Result<Batch> {
         let times = batch.times(strategy.column)?;
         if times.null_count() == 0
-            && bounds(Level::best(), times.values())
-                .is_none_or(|(first, last)| Timestamp(first).is_in_range() && Timestamp(last).is_in_range())
+            && extent.is_none_or(|all| Timestamp(all.least).is_in_range() && Timestamp(all.most).is_in_range())
         {
             return Ok(batch);
         }
@@ -328,10 +329,12 @@ impl Partition {
     }
 
     /// Moves the partition's watermark through the rows, and notes what each met if one is behind it.
-    fn follow(&mut self, batch: Batch, strategy: WatermarkStrategy) -> Result<Batch> {
+    fn follow(&mut self, batch: Batch, extent: Option<Extent>, strategy: WatermarkStrategy) -> Result<Batch> {
         let Interval(delay) = strategy.delay;
         let times = batch.times(strategy.column)?.values();
-        if let Some(highest) = self.undisturbed(&batch, times, delay) {
+        if let Some(highest) =
+            extent.filter(|_| batch.selection().is_none()).and_then(|all| self.undisturbed(all, delay))
+        {
             self.highest = highest;
             self.progress.latest.fetch_max(highest.0, Relaxed);
             self.move_to(highest.minus(strategy.delay));
@@ -355,14 +358,10 @@ impl Partition {
     }
 
     /// The highest time so far, if it is plain that no row is behind: the rows ascend, or differ by less than the delay.
-    fn undisturbed(&self, batch: &Batch, times: &[i64], delay: i64) -> Option<Timestamp> {
-        if batch.selection().is_some() {
-            return None;
-        }
-        let (first, last) = bounds(Level::best(), times)?;
-        let highest = self.highest.max(Timestamp(last));
-        let is_close = self.watermark.max(highest.minus(Interval(delay))) <= Timestamp(first);
-        let is_calm = is_close || self.watermark <= Timestamp(first) && delay >= 0 && ascends(Level::best(), times);
+    fn undisturbed(&self, Extent { least, most, ascends }: Extent, delay: i64) -> Option<Timestamp> {
+        let highest = self.highest.max(Timestamp(most));
+        let is_close = self.watermark.max(highest.minus(Interval(delay))) <= Timestamp(least);
+        let is_calm = is_close || self.watermark <= Timestamp(least) && delay >= 0 && ascends;
         is_calm.then_some(highest)
     }
 

@@ -1,39 +1,69 @@
 //! The smallest and the largest of many numbers, and whether they ascend.
 
-use crate::simd::{Level, at_level};
+use crate::simd::{Level, at_level, prefetch};
 
 /// The smallest and the largest number; `None` if there is none.
 pub fn bounds(level: Level, values: &[i64]) -> Option<(i64, i64)> {
-    if values.is_empty() {
-        return None;
-    }
-    Some(extremes(level, values))
+    extent(level, values).map(|extent| (extent.least, extent.most))
 }
 
+/// The bounds of some numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The smallest.
+    pub least: i64,
+    /// The largest.
+    pub most: i64,
+    /// Whether none is less than the one before.
+    pub ascends: bool,
+}
+
+/// The bounds of some numbers, and whether they ascend; `None` if there is none.
+pub fn extent(level: Level, values: &[i64]) -> Option<Extent> {
+    let (first, last) = (*values.first()?, *values.last()?);
+    let sorted = ascending(level, values);
+    if sorted == values.len() {
+        return Some(Extent { least: first, most: last, ascends: true });
+    }
+    let (least, most) = extremes(level, &values[sorted..]);
+    Some(Extent { least: least.min(first), most: most.max(values[sorted.max(1) - 1]), ascends: false })
+}
+
+/// How many numbers are looked at together.
+const CHUNK: usize = 256;
+
+/// How many bytes ahead of the numbers that are looked at memory is asked for: often nobody has touched them before.
+const AHEAD: usize = 2048;
+
 at_level! {
-    /// Whether no number is less than the one before.
-    pub fn ascends(values: &[i64]) -> bool = is_ascending
+    /// How many numbers at the start ascend, in whole chunks; all of them if all do.
+    fn ascending(values: &[i64]) -> usize = ascending_of
 }
 
 at_level! {
     fn extremes(values: &[i64]) -> (i64, i64) = extremes_of
 }
 
+/// A chunk is looked at as a whole, together with the first number of the next.
+#[inline(always)]
+fn ascending_of(values: &[i64]) -> usize {
+    let next = values.get(1..).unwrap_or_default();
+    let mut chunks = values.chunks(CHUNK).zip(next.chunks(CHUNK));
+    let ascends = |(values, next): (&[i64], &[i64])| {
+        prefetch(values, AHEAD);
+        values.iter().zip(next).fold(true, |ascends, (value, next)| ascends & (value <= next))
+    };
+    chunks.position(|chunk| !ascends(chunk)).map_or(values.len(), |chunk| chunk * CHUNK)
+}
+
 /// A plain loop: the compiler keeps several chains of its own, so that none waits for another. Arrays of chains, written out,
 /// it takes apart into single numbers.
 #[inline(always)]
 fn extremes_of(values: &[i64]) -> (i64, i64) {
-    values.iter().fold((i64::MAX, i64::MIN), |(least, most), value| (least.min(*value), most.max(*value)))
-}
-
-#[inline(always)]
-fn is_ascending(values: &[i64]) -> bool {
-    let next = values.get(1..).unwrap_or_default();
-    // A chunk is looked at as a whole, and the first that does not ascend ends it.
-    values
-        .chunks(256)
-        .zip(next.chunks(256))
-        .all(|(values, next)| values.iter().zip(next).fold(true, |ascends, (value, next)| ascends & (value <= next)))
+    values.chunks(CHUNK).fold((i64::MAX, i64::MIN), |so_far, chunk| {
+        prefetch(chunk, AHEAD);
+        chunk.iter().fold(so_far, |(least, most), value| (least.min(*value), most.max(*value)))
+    })
 }
 
 #[cfg(test)]
@@ -59,7 +89,8 @@ mod tests {
             let expected = values.iter().min().copied().zip(values.iter().max().copied());
             for level in Level::all() {
                 assert_eq!(bounds(level, &values), expected, "seed {seed}, {}", level.name());
-                assert_eq!(ascends(level, &values), values.is_sorted(), "seed {seed}, {}", level.name());
+                let ascends = extent(level, &values).is_none_or(|extent| extent.ascends);
+                assert_eq!(ascends, values.is_sorted(), "seed {seed}, {}", level.name());
             }
         }
     }

@@ -1,13 +1,14 @@
 //! Sums of floats that do not depend on the order of the values: they accumulate exactly, and round once.
 //!
 //! * [`ExactSum`]: of values
+//! * [`many`]: of many values at once
 //! * [`products::ExactProducts`]: of products of two values
 //! * [`dyadic::Dyadic`]: what both are beyond their fast window, and what is computed from them
 
 pub mod dyadic;
+pub mod many;
 pub mod products;
 
-use arrow_buffer::BooleanBuffer;
 use dyadic::{DOUBLE, Dyadic, Precision, power_of_two};
 
 /// The window counts units of 2^-74.
@@ -243,25 +244,6 @@ impl Rest {
     }
 }
 
-/// Adds each value into the sum of its group; rows that are not `valid` are left out. Returns whether some value did not fit
-/// the window of its sum, which keeps bytes beside itself then.
-pub fn add_grouped(sums: &mut [ExactSum], values: &[f64], valid: Option<&BooleanBuffer>, groups: &[u32]) -> bool {
-    assert_eq!(values.len(), groups.len(), "one group per value");
-    let mut is_beyond = false;
-    match valid {
-        None => {
-            let rows = values.iter().zip(groups);
-            rows.for_each(|(value, group)| is_beyond |= sums[*group as usize].add_if(*value, true));
-        }
-        Some(valid) => {
-            assert_eq!(values.len(), valid.len(), "one bit per value");
-            let rows = values.iter().zip(groups).zip(valid.iter());
-            rows.for_each(|((value, group), is_in)| is_beyond |= sums[*group as usize].add_if(*value, is_in));
-        }
-    }
-    is_beyond
-}
-
 /// `whole * 2^exponent / count`, rounded once, where that is a normal double.
 pub fn quotient(whole: i128, exponent: i32, count: u64) -> f64 {
     if whole == 0 {
@@ -275,24 +257,6 @@ pub fn quotient(whole: i128, exponent: i32, count: u64) -> f64 {
     let is_inexact = quotient * count != scaled;
     let rounded = (quotient | u128::from(is_inexact)) as f64 * power_of_two(exponent - shift as i32);
     if whole < 0 { -rounded } else { rounded }
-}
-
-/// Adds all values into one sum; returns whether some value did not fit its window.
-pub fn add_all(sum: &mut ExactSum, values: &[f64]) -> bool {
-    let (mut window, mut is_beyond) = (sum.window, false);
-    for value in values {
-        match fixed(*value).map(|part| window.overflowing_add(part)) {
-            Some((next, false)) => window = next,
-            _ => {
-                sum.window = window;
-                sum.add_to_rest(*value);
-                window = sum.window;
-                is_beyond = true;
-            }
-        }
-    }
-    (sum.window, sum.count) = (window, sum.count.wrapping_add(values.len() as u64));
-    is_beyond
 }
 
 /// The value in units of the window, if it fits; zero does, and is not treated apart, because streams are full of zeros.

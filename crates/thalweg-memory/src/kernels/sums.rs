@@ -1,6 +1,6 @@
 //! Sums of many numbers at once.
 
-use crate::simd::at_level;
+use crate::simd::{at_level, prefetch};
 
 at_level! {
     /// The exact sum of whole numbers, fewer than 2^63 of them.
@@ -13,6 +13,9 @@ at_level! {
 }
 
 const LANES: usize = 16;
+
+/// How many bytes ahead of the numbers that are added memory is asked for.
+const AHEAD: usize = 2048;
 
 /// The high and the low halves are added apart, where neither overflows before 2^31 values are added.
 #[inline(always)]
@@ -37,6 +40,7 @@ fn plain(values: &[f64]) -> f64 {
     let mut sums = [0.0; LANES];
     let (chunks, rest) = values.as_chunks::<LANES>();
     for chunk in chunks {
+        prefetch(chunk, AHEAD);
         for lane in 0..LANES {
             sums[lane] += chunk[lane];
         }

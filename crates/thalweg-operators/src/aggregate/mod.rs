@@ -1,7 +1,8 @@
 //! Computes aggregates per window and key.
 //!
 //! * [`Aggregate`]: the operator
-//! * [`windowing`]: which pane a row goes into, and which panes make a window
+//! * [`windowing`]: which rows belong together in time, and which panes make a window
+//! * [`placing`]: which pane a row goes into
 //! * [`pane`]: groups with their running values
 //! * [`sliding`]: the panes of windows that overlap, merged ahead
 //! * [`groups`]: distinct keys, numbered
@@ -10,6 +11,7 @@
 pub mod functions;
 pub mod groups;
 pub mod pane;
+pub mod placing;
 pub mod sliding;
 pub mod windowing;
 
@@ -18,6 +20,7 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Range,
     sync::Arc,
 };
 
@@ -32,8 +35,9 @@ use thalweg_core::{
     state::{Reader, Writer},
 };
 
-use groups::{KeyEncoder, Keys};
+use groups::KeyEncoder;
 use pane::{Arrivals, Pane};
+use placing::Rows;
 use sliding::{Maker, Sliding};
 use windowing::{PaneId, Windowing};
 
@@ -138,19 +142,25 @@ impl Aggregate {
         })
     }
 
-    /// Puts selected rows of a batch into one pane: all of them (`None`), or some.
-    fn add(&mut self, id: PaneId, rows: Option<UInt32Array>, values: &Values) -> Result<()> {
-        let taken;
-        let (arguments, filters) = match &rows {
-            None => (&values.arguments, &values.filters),
-            Some(rows) => {
-                taken = values.take(rows)?;
-                (&taken.0, &taken.1)
+    /// Puts selected rows of a batch into one pane.
+    fn add(&mut self, id: PaneId, rows: &Rows, values: &Values) -> Result<()> {
+        let some;
+        let Values { keys, count, arguments, filters } = match rows {
+            Rows::All => values,
+            Rows::Range(range) => {
+                some = values.slice(range);
+                &some
+            }
+            Rows::Some(rows) => {
+                some = values.take(rows)?;
+                &some
             }
         };
-        let count = rows.as_ref().map_or(values.count, |rows| rows.len());
-        let arrivals = Arrivals { keys: &values.keys, rows: rows.as_ref(), count, arguments, filters };
-        self.pane(id)?.add(&values.functions, &arrivals)
+        let keys = &self.encoder.encode(keys, *count)?;
+        self.pane(id)?;
+        let Self { panes, functions, .. } = self;
+        let pane = panes.get_mut(&id).ok_or_else(|| Error::bug("a pane was just inserted"))?;
+        pane.add(functions, &Arrivals { keys, rows: None, count: *count, arguments, filters })
     }
 
     /// The pane, new if need be; the windows that contain it are then open.
@@ -207,8 +217,7 @@ impl Aggregate {
             arguments.push(call.arguments.iter().map(|a| evaluate(a, &batch)).collect::<Result<Vec<_>>>()?);
             filters.push(filter.map(|mask| mask.as_boolean().clone()));
         }
-        let keys = self.encoder.encode(&keys, batch.len())?;
-        Ok(Values { keys, count: batch.len(), arguments, filters, functions: self.functions.clone() })
+        Ok(Values { keys, count: batch.len(), arguments, filters })
     }
 
     /// Looks after the memory limit now and then; `more` is what is held beside the state.
@@ -263,29 +272,41 @@ impl Aggregate {
     }
 }
 
-/// What the expressions give for the selected rows of a batch, packed together.
+/// What the expressions give for some rows, packed together.
 struct Values {
-    keys: Keys,
+    keys: Vec<ArrayRef>,
     count: usize,
+    /// The argument columns of each aggregate.
     arguments: Vec<Vec<ArrayRef>>,
     filters: Vec<Option<BooleanArray>>,
-    functions: Vec<Arc<dyn Function>>,
 }
 
-/// The argument columns of one aggregate.
-type Columns = Vec<ArrayRef>;
-
 impl Values {
-    fn take(&self, rows: &UInt32Array) -> Result<(Vec<Columns>, Vec<Option<BooleanArray>>)> {
-        let some = |column: &ArrayRef| Ok(take(column, rows, None)?);
-        let arguments =
-            self.arguments.iter().map(|columns| columns.iter().map(some).collect()).collect::<Result<_>>()?;
-        let mut filters = Vec::new();
-        for filter in &self.filters {
-            let mask = filter.as_ref().map(|mask| take(mask, rows, None)).transpose()?;
-            filters.push(mask.map(|mask| mask.as_boolean().clone()));
+    /// Those of rows that stand beside each other, without a copy.
+    fn slice(&self, rows: &Range<usize>) -> Self {
+        let slice =
+            |columns: &Vec<ArrayRef>| columns.iter().map(|column| column.slice(rows.start, rows.len())).collect();
+        Self {
+            keys: slice(&self.keys),
+            count: rows.len(),
+            arguments: self.arguments.iter().map(slice).collect(),
+            filters: self.filters.iter().map(|mask| Some(mask.as_ref()?.slice(rows.start, rows.len()))).collect(),
         }
-        Ok((arguments, filters))
+    }
+
+    /// Those of any rows, copied together.
+    fn take(&self, rows: &UInt32Array) -> Result<Self> {
+        let take = |column: &dyn Array| -> Result<ArrayRef> { Ok(take(column, rows, None)?) };
+        let columns = |columns: &Vec<ArrayRef>| columns.iter().map(|column| take(column)).collect::<Result<_>>();
+        let mask = |mask: &Option<BooleanArray>| -> Result<_> {
+            Ok(mask.as_ref().map(|mask| take(mask)).transpose()?.map(|mask| mask.as_boolean().clone()))
+        };
+        Ok(Self {
+            keys: columns(&self.keys)?,
+            count: rows.len(),
+            arguments: self.arguments.iter().map(columns).collect::<Result<_>>()?,
+            filters: self.filters.iter().map(mask).collect::<Result<_>>()?,
+        })
     }
 }
 
@@ -297,8 +318,12 @@ impl Operator for Aggregate {
         let nothing = Pane::new(&[], &self.encoder)?;
         for (id, rows) in assigned.panes {
             let windows = self.open.len();
-            self.grown += rows.as_ref().map_or(batch.len(), UInt32Array::len);
-            self.add(id, rows, &values)?;
+            self.grown += match &rows {
+                Rows::All => batch.len(),
+                Rows::Range(range) => range.len(),
+                Rows::Some(rows) => rows.len(),
+            };
+            self.add(id, &rows, &values)?;
             self.grown += self.open.len() - windows;
             self.check_memory(out, &nothing)?;
         }

@@ -1,17 +1,15 @@
-//! Which pane a row goes into, and which panes make a window.
+//! Which rows belong together in time, and which panes make a window.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
-use arrow_array::{ArrayRef, TimestampMicrosecondArray, UInt32Array};
+use arrow_array::{ArrayRef, TimestampMicrosecondArray};
 use arrow_schema::Fields;
 use thalweg_core::{Batch, Result, Timestamp, Window};
 
-use thalweg_memory::{kernels::bounds::bounds, simd::Level};
-
-use super::pane::Pane;
+use super::{
+    pane::Pane,
+    placing::{Assigned, Place, Places, Rows, place},
+};
 use crate::window::{Clock, WindowSpec};
 
 /// Which rows an aggregate puts together in time.
@@ -28,7 +26,7 @@ pub enum Windowing {
         /// The column of the window's end.
         end: usize,
         /// Which time the windows follow.
-        clock: crate::window::Clock,
+        clock: Clock,
     },
 }
 
@@ -43,14 +41,6 @@ pub struct PaneId {
     pub slice: Window,
 }
 
-/// Where the rows of a batch go.
-pub struct Assigned {
-    /// Panes and the rows (numbered among the selected ones) that go into them; `None` is all.
-    pub panes: Vec<(PaneId, Option<UInt32Array>)>,
-    /// How many rows came too late for at least one window.
-    pub late: usize,
-}
-
 impl PaneId {
     /// The only pane of a whole input.
     pub const WHOLE: Self =
@@ -61,30 +51,20 @@ impl Windowing {
     /// Finds the pane of each selected row, where time has come to `reached`.
     pub fn assign(&self, batch: &Batch, reached: Timestamp) -> Result<Assigned> {
         match self {
-            Self::Whole => Ok(Assigned { panes: vec![(PaneId::WHOLE, None)], late: 0 }),
-            Self::Assigned(spec) => {
-                let times = batch.times(spec.time)?.values();
-                let mut slices = Slices { spec, last: None };
-                if batch.behind().is_none()
-                    && let Some((first, last)) = bounds(Level::best(), times)
-                    && let Some(id) = slices.shared(Timestamp(first), Timestamp(last), reached)
-                {
-                    return Ok(Assigned { panes: vec![(id, None)], late: 0 });
-                }
-                Ok(collect(batch, |row| {
-                    let met = batch.behind().map_or(reached, |behind| behind[row].max(reached));
-                    slices.pane(Timestamp(times[row]), met)
-                }))
-            }
+            Self::Whole => Ok(Assigned { panes: vec![(PaneId::WHOLE, Rows::All)], late: 0 }),
+            Self::Assigned(spec) => Ok(place(batch, batch.times(spec.time)?.values(), spec, reached)),
             Self::Columns { start, end, .. } => {
                 let (starts, ends) = (batch.times(*start)?.values(), batch.times(*end)?.values());
-                Ok(collect(batch, |row| {
+                let mut places = Places::default();
+                for (number, row) in batch.rows().enumerate() {
                     let window = Window { start: Timestamp(starts[row]), end: Timestamp(ends[row]) };
-                    match self.is_closed(window.end, reached) {
+                    let place = match self.is_closed(window.end, reached) {
                         true => Place::Late(None),
                         false => Place::OnTime(PaneId { first_end: window.end, slice: window }),
-                    }
-                }))
+                    };
+                    places.put(number, place);
+                }
+                Ok(places.finish(batch.len()))
             }
         }
     }
@@ -147,83 +127,4 @@ pub fn members(window: Window, panes: &mut BTreeMap<PaneId, Pane>) -> Vec<(PaneI
     let sees = |id: &PaneId| window.start <= id.slice.start && id.slice.end <= window.end;
     let ended = panes.iter_mut().take_while(|(id, _)| id.first_end <= window.end);
     ended.filter(|(id, _)| sees(id)).map(|(id, pane)| (*id, pane)).collect()
-}
-
-enum Place {
-    OnTime(PaneId),
-    /// Late for some windows, or for all.
-    Late(Option<PaneId>),
-    /// Between two windows.
-    Nowhere,
-}
-
-/// Finds panes, remembering the last slice: neighbours are usually in the same one.
-struct Slices<'a> {
-    spec: &'a WindowSpec,
-    last: Option<Slice>,
-}
-
-#[derive(Clone, Copy)]
-struct Slice {
-    span: Window,
-    /// The end of the earliest window that contains it.
-    first_end: Timestamp,
-    /// When that window takes no more rows.
-    closes: Timestamp,
-}
-
-impl Slices<'_> {
-    /// The pane of all rows between two times, if it is one that takes them.
-    fn shared(&mut self, first: Timestamp, last: Timestamp, reached: Timestamp) -> Option<PaneId> {
-        match (self.spec.clock, self.pane(first, reached), self.pane(last, reached)) {
-            // The clock of a zone may be set back between the two.
-            (Clock::Utc, Place::OnTime(one), Place::OnTime(other)) if one == other => Some(one),
-            _ => None,
-        }
-    }
-
-    fn pane(&mut self, t: Timestamp, met: Timestamp) -> Place {
-        let local = self.spec.clock.local(t);
-        let Slice { span: slice, first_end, closes } = match self.last {
-            Some(slice) if slice.span.start <= local && local < slice.span.end => slice,
-            _ => {
-                let Some(span) = self.spec.grid.slice(local) else { return Place::Nowhere };
-                let first_end = self.spec.grid.first_end(span.start);
-                *self.last.insert(Slice { span, first_end, closes: self.spec.closes(first_end) })
-            }
-        };
-        if met < closes {
-            return Place::OnTime(PaneId { first_end, slice });
-        }
-        let still_open = self.spec.grid.windows(local).find(|window| !self.spec.is_closed(window.end, met));
-        Place::Late(still_open.map(|window| PaneId { first_end: window.end, slice }))
-    }
-}
-
-fn collect(batch: &Batch, mut place: impl FnMut(usize) -> Place) -> Assigned {
-    let mut panes: Vec<(PaneId, Vec<u32>)> = Vec::new();
-    let mut late = 0;
-    let mut known: HashMap<PaneId, usize> = HashMap::new();
-    let mut last = 0;
-    for (number, row) in batch.rows().enumerate() {
-        let id = match place(row) {
-            Place::OnTime(id) => id,
-            Place::Late(id) => {
-                late += 1;
-                let Some(id) = id else { continue };
-                id
-            }
-            Place::Nowhere => continue,
-        };
-        if panes.get(last).is_none_or(|(other, _)| *other != id) {
-            last = *known.entry(id).or_insert_with(|| {
-                panes.push((id, Vec::new()));
-                panes.len() - 1
-            });
-        }
-        panes[last].1.push(number as u32);
-    }
-    let all = batch.len();
-    let whole = |rows: Vec<u32>| (rows.len() < all).then(|| UInt32Array::from(rows));
-    Assigned { panes: panes.into_iter().map(|(id, rows)| (id, whole(rows))).collect(), late }
 }

@@ -96,7 +96,7 @@ impl Residue {
         let inverse = (0..5).fold(odd, |inverse, _| inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse))));
         // The multiples of d that fit are k * d with -least <= k <= most; times the inverse they are k << twos.
         let (least, most) = ((1 << 63) / d, (i64::MAX as u64) / d);
-        Some(Self { inverse, bias: least << twos, twos, limit: (least + most ^ 1 << 63) as i64, remainder })
+        Some(Self { inverse, bias: least << twos, twos, limit: ((least + most) ^ (1 << 63)) as i64, remainder })
     }
 
     /// Whether `x % divisor = remainder`.

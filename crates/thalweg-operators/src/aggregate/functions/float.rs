@@ -14,8 +14,9 @@ use thalweg_core::{
 use thalweg_memory::{
     kernels::{
         exact_sum::{
-            ExactSum, add_all, add_grouped,
+            ExactSum,
             dyadic::{DOUBLE, SINGLE},
+            many::{add_all, add_grouped},
         },
         sums::plain_sum,
     },
@@ -90,7 +91,8 @@ impl Accumulator for Exact {
     ) -> Result<()> {
         self.sums.resize_with(count, ExactSum::default);
         let mask = counting(arguments, filter);
-        self.is_beyond |= add_grouped(&mut self.sums, doubles(&arguments[0]).values(), mask.as_ref(), groups);
+        let values = doubles(&arguments[0]);
+        self.is_beyond |= add_grouped(Level::best(), &mut self.sums, values.values(), mask.as_ref(), groups);
         Ok(())
     }
 
@@ -107,7 +109,7 @@ impl Accumulator for Exact {
             return self.update(arguments, filter, &vec![group; rows], count);
         }
         self.sums.resize_with(count, ExactSum::default);
-        self.is_beyond |= add_all(&mut self.sums[group as usize], doubles(&arguments[0]).values());
+        self.is_beyond |= add_all(Level::best(), &mut self.sums[group as usize], doubles(&arguments[0]).values());
         Ok(())
     }
 

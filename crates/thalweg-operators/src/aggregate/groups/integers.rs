@@ -8,7 +8,10 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
 use hashbrown::HashTable;
 use thalweg_core::{Error, Result};
-use thalweg_memory::{kernels::bounds::bounds, simd::Level};
+use thalweg_memory::{
+    kernels::bounds::bounds,
+    simd::{Level, prefetch},
+};
 
 /// The keys of some rows.
 pub struct Integers {
@@ -67,6 +70,9 @@ enum Table {
 
 const ABSENT: u32 = u32::MAX;
 
+/// How many bytes ahead of the keys that are looked up memory is asked for.
+const AHEAD: usize = 2048;
+
 /// Tables by value may be this large without regard to how many keys there are.
 const SMALL: usize = 1 << 14;
 
@@ -85,14 +91,10 @@ impl IntegerGroups {
     /// The groups of some rows' keys.
     pub fn number(&mut self, keys: &Integers, rows: Option<&UInt32Array>) -> Vec<u32> {
         match (rows, &keys.nulls) {
-            (None, None) => {
-                self.make_room(&keys.values);
-                self.number_all(keys.values.iter().copied())
-            }
+            (None, None) => self.number_all(&keys.values),
             (Some(rows), None) => {
                 let taken: Vec<i64> = rows.values().iter().map(|row| keys.values[*row as usize]).collect();
-                self.make_room(&taken);
-                self.number_all(taken.into_iter())
+                self.number_all(&taken)
             }
             (rows, Some(nulls)) => {
                 let rows: Vec<usize> = match rows {
@@ -264,21 +266,34 @@ impl IntegerGroups {
         self.table = Table::Hashed(table);
     }
 
-    fn number_all(&mut self, values: impl Iterator<Item = i64>) -> Vec<u32> {
-        let Self { keys, table, .. } = self;
-        match table {
-            Table::Dense { base, numbers } => values
-                .map(|key| {
-                    let number = &mut numbers[key.wrapping_sub(*base) as usize];
-                    if *number == ABSENT {
-                        *number = keys.len() as u32;
-                        keys.push(key);
-                    }
-                    *number
-                })
-                .collect(),
-            Table::Hashed(table) => values.map(|key| hashed(table, keys, key)).collect(),
+    /// The numbers of some keys. A table by value is asked first, and made larger when it has no place for one.
+    fn number_all(&mut self, keys: &[i64]) -> Vec<u32> {
+        if matches!(self.table, Table::Hashed(_)) {
+            self.make_room(keys);
         }
+        let mut found = vec![0; keys.len()];
+        let mut done = 0;
+        while done < keys.len() {
+            let (rest, places) = (&keys[done..], &mut found[done..]);
+            match &mut self.table {
+                Table::Dense { base, numbers } => {
+                    let known = look_up(*base, numbers, rest, places);
+                    done += known;
+                    match rest.get(known) {
+                        Some(new) if (new.wrapping_sub(*base) as u64) < numbers.len() as u64 => {
+                            places[known] = self.one(*new);
+                            done += 1;
+                        }
+                        _ => self.make_room(&rest[known..]),
+                    }
+                }
+                Table::Hashed(table) => {
+                    places.iter_mut().zip(rest).for_each(|(place, key)| *place = hashed(table, &mut self.keys, *key));
+                    done = keys.len();
+                }
+            }
+        }
+        found
     }
 
     /// The number of a key for which there is room.
@@ -305,6 +320,22 @@ impl IntegerGroups {
             self.keys.len() as u32 - 1
         })
     }
+}
+
+/// The numbers of keys up to the first that a table by value does not have; returns how many there are.
+fn look_up(base: i64, numbers: &[u32], keys: &[i64], found: &mut [u32]) -> usize {
+    let mut done = 0;
+    for (keys, found) in keys.chunks(64).zip(found.chunks_mut(64)) {
+        prefetch(keys, AHEAD);
+        for (key, found) in keys.iter().zip(found) {
+            match numbers.get(key.wrapping_sub(base) as usize) {
+                Some(number) if *number != ABSENT => *found = *number,
+                _ => return done,
+            }
+            done += 1;
+        }
+    }
+    done
 }
 
 fn hashed(table: &mut HashTable<(i64, u32)>, keys: &mut Vec<i64>, key: i64) -> u32 {
