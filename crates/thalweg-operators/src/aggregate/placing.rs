@@ -252,7 +252,9 @@ mod tests {
                     assert_eq!(found[row].replace(id), None, "round {round}: row {row} is put twice");
                 }
             }
-            assert_eq!(found, expected, "round {round}");
+            let differs = (0..found.len()).find(|row| found[*row] != expected[*row]);
+            let what = differs.map(|row| (row, found[row], expected[row]));
+            assert_eq!(what, None, "round {round}: a row, where it went and where it should");
             assert_eq!(assigned.late, late, "round {round}");
         }
     }

@@ -34,7 +34,8 @@ impl Clock {
 
     /// The first instant from which on the clock never shows anything before `local` again.
     pub fn instant(&self, local: Timestamp) -> Timestamp {
-        let (Self::Zone(zone), Some(shown)) = (self, naive(local)) else { return local };
+        let Self::Zone(zone) = self else { return local };
+        let Some(shown) = naive(local) else { return local };
         let offset = match zone.offset_from_local_datetime(&shown) {
             MappedLocalTime::Single(offset) => offset,
             // The time comes twice; only the second time is it over, unless the clock is set back to just this time.
