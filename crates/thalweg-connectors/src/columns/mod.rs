@@ -63,12 +63,6 @@ impl Columns {
         debug_assert!(self.columns.iter().all(|c| c.len() == self.rows), "every column has its value");
     }
 
-    /// Ends so many rows of which every column has its values.
-    pub(crate) fn commit_many(&mut self, rows: usize) {
-        self.rows += rows;
-        debug_assert!(self.columns.iter().all(|c| c.len() == self.rows), "every column has its values");
-    }
-
     /// Takes back what the columns have of the rows that were begun.
     pub(crate) fn roll_back(&mut self) {
         self.columns.iter_mut().for_each(|column| column.truncate(self.rows));

@@ -6,24 +6,23 @@ use thalweg_memory::{
 };
 
 use super::{Csv, header::Layout};
-use crate::columns::{
-    Columns,
-    block::{Fields, Unusual},
+use crate::{
+    columns::{
+        Columns,
+        block::{Texts, Value},
+    },
+    format::ahead::{Ahead, BLOCK},
 };
 
-/// How many bytes are looked at together: they stay in the nearest cache.
-const BLOCK: usize = 16 << 10;
-
-/// How many records go one by one after one that is not in the usual form, so that looking ahead in vain costs little.
-const PAUSE: usize = 8;
+/// How many bytes a record may have, where few are wanted.
+const RECORD: usize = 256;
 
 /// Takes records apart at once, where it can.
 pub(super) struct Blocks {
     marks: Marks,
     comment: Option<u8>,
     ends: Vec<u32>,
-    /// How many records are to go one by one.
-    pause: usize,
+    ahead: Ahead,
 }
 
 /// Records that were added as rows, in so many bytes with so many line ends.
@@ -37,13 +36,13 @@ impl Blocks {
     /// For records of a dialect.
     pub(super) fn new(csv: &Csv) -> Self {
         let marks = Marks { delimiter: csv.delimiter, quote: csv.quote, escape: csv.escape };
-        Self { marks, comment: csv.comment, ends: vec![0; BLOCK], pause: 0 }
+        Self { marks, comment: csv.comment, ends: vec![0; BLOCK], ahead: Ahead::new() }
     }
 
     /// Lets every record go by itself.
     #[cfg(test)]
     pub(super) fn stop(&mut self) {
-        self.pause = usize::MAX;
+        self.ahead.stop();
     }
 
     /// Adds at most `rows` of the complete records that `unread` begins with; `None` if the next one is to go by itself.
@@ -55,39 +54,18 @@ impl Blocks {
         columns: &mut Columns,
         rows: usize,
     ) -> Option<Taken> {
-        if self.pause > 0 {
-            self.pause -= 1;
-            return None;
-        }
-        // A batch of few rows must not look far ahead each time.
-        let text = &unread[..unread.len().min(BLOCK).min(rows.saturating_mul(256))];
+        let text = &unread[..unread.len().min(self.ahead.look(rows, RECORD)?)];
         let found = field_ends(Level::best(), text, self.marks, &mut self.ends);
-        let rows = self.usual_rows(text, found.ends, layout.width).min(rows);
-        if rows == 0 {
-            self.pause = PAUSE;
-            return None;
-        }
-        let ends = &self.ends[..rows * layout.width];
-        let text = &text[..ends[ends.len() - 1] as usize + 1];
-        let is_ascii = text.is_ascii();
+        let usual = self.usual_rows(text, found.ends, layout.width).min(rows);
+        let ends = &self.ends[..usual * layout.width];
+        let text = &text[..ends.last().map_or(0, |end| *end as usize + 1)];
         let quote = self.marks.quote.filter(|_| found.has_quotes);
-        let fields = Fields { text, ends, width: layout.width, index: 0, quote, null, is_ascii };
-        let added = columns
-            .each()
-            .iter_mut()
-            .zip(&layout.fields)
-            .try_for_each(|(column, index)| column.extend(&Fields { index: *index, ..fields }));
-        match added {
-            Ok(()) => {
-                columns.commit_many(rows);
-                Some(Taken { bytes: text.len(), lines: memchr::memchr_iter(b'\n', text).count() as u64 })
-            }
-            Err(Unusual) => {
-                columns.roll_back();
-                self.pause = rows;
-                None
-            }
-        }
+        let fields = Fields { text, ends, width: layout.width, index: 0, quote, null, is_ascii: text.is_ascii() };
+        let added = columns.extend(usual, |column| Fields { index: layout.fields[column], ..fields });
+        let bytes = (added * layout.width).checked_sub(1).map_or(0, |last| ends[last] as usize + 1);
+        self.ahead.took(added, bytes, added > 0 && added == usual);
+        let lines = || memchr::memchr_iter(b'\n', &text[..bytes]).count() as u64;
+        (added > 0).then(|| Taken { bytes, lines: if quote.is_some() { lines() } else { added as u64 } })
     }
 
     /// How many records, from the first on, have as many fields as they should, and are no comments.
@@ -105,5 +83,60 @@ impl Blocks {
             start = end + 1;
         }
         ends / width
+    }
+}
+
+/// The fields of one column in consecutive records.
+#[derive(Clone, Copy)]
+struct Fields<'a> {
+    /// The text of the records.
+    text: &'a [u8],
+    /// Where each field of each record ends; the next one begins one byte behind.
+    ends: &'a [u32],
+    /// How many fields a record has.
+    width: usize,
+    /// Which of them is the column's.
+    index: usize,
+    /// The byte around fields, if there is any in the text.
+    quote: Option<u8>,
+    /// What means null.
+    null: &'a [u8],
+    is_ascii: bool,
+}
+
+impl Texts for Fields<'_> {
+    const ARE_JSON: bool = false;
+
+    fn text(&self) -> &[u8] {
+        self.text
+    }
+
+    fn is_ascii(&self) -> bool {
+        self.is_ascii
+    }
+
+    #[inline(always)]
+    fn value(&self, row: usize, is_text: bool) -> Value {
+        let at = row * self.width + self.index;
+        let mut start = if at == 0 { 0 } else { self.ends[at - 1] as usize + 1 };
+        let mut end = self.ends[at] as usize;
+        if self.index + 1 == self.width && end > start && self.text[end - 1] == b'\r' {
+            end -= 1;
+        }
+        let mut is_bare = true;
+        if let Some(quote) = self.quote
+            && end > start
+            && self.text[start] == quote
+        {
+            if end - start < 2 || self.text[end - 1] != quote {
+                return Value::Unusual;
+            }
+            (start, end, is_bare) = (start + 1, end - 1, false);
+        }
+        let is_null = self.text[start..end] == *self.null;
+        match if is_text { is_bare && is_null } else { start == end || is_null } {
+            true => Value::Null,
+            false => Value::Text { start, end, is_bare },
+        }
     }
 }

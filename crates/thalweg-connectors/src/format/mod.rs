@@ -1,5 +1,6 @@
 //! How rows are laid out in bytes, whatever the bytes travel on.
 
+pub(crate) mod ahead;
 pub(crate) mod bad_rows;
 mod helper;
 mod parallel;

@@ -1,13 +1,14 @@
 //! JSON lines to columns.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::borrow::Cow;
 
 use arrow_array::RecordBatch;
 use thalweg_core::{Result, connector::TableDefinition, error::lower_first};
 
 use super::{
+    block::Blocks,
+    keys::Names,
     object::{Members, walk},
-    plain::{Walked, walk_plain},
 };
 use crate::{
     columns::{Column, Columns},
@@ -22,6 +23,7 @@ use crate::{
 /// Decodes the objects of one input.
 pub(crate) struct JsonDecoder {
     table: TableDefinition,
+    blocks: Blocks,
     row: Row,
     bad: BadRows,
     batch_bytes: usize,
@@ -32,7 +34,29 @@ impl JsonDecoder {
     /// A decoder of a table's rows.
     pub(crate) fn new(table: &TableDefinition, input: &str) -> Result<Self> {
         let bad = BadRows::new(&table.options, input)?;
-        Ok(Self { table: table.clone(), row: Row::new(table)?, bad, batch_bytes: 0, is_discarding: false })
+        let row = Row::new(table)?;
+        let blocks = Blocks::new(&row.names);
+        Ok(Self { table: table.clone(), blocks, row, bad, batch_bytes: 0, is_discarding: false })
+    }
+
+    /// The same, but one line after the other.
+    #[cfg(test)]
+    pub(crate) fn one_by_one(mut self) -> Self {
+        self.blocks.stop();
+        self
+    }
+
+    /// Takes lines from the beginning of the window on, if they can be taken together.
+    fn block(&mut self, window: &mut Window, rows: usize) -> bool {
+        if self.is_discarding {
+            return false;
+        }
+        let columns = &mut self.row.columns;
+        let rows = rows - columns.len();
+        let Some(taken) = self.blocks.take(window.unread(), columns, &self.row.names, rows) else { return false };
+        self.batch_bytes += taken.bytes;
+        window.consume(taken.bytes, taken.rows as u64);
+        true
     }
 
     /// Takes the line at the beginning of the window, if all of it is there.
@@ -69,7 +93,7 @@ impl Decoder for JsonDecoder {
             if len >= rows || (self.batch_bytes >= BATCH_BYTES && len > 0) {
                 return Ok(Decoded::Full);
             }
-            if !self.line(window)? {
+            if !self.block(window, rows) && !self.line(window)? {
                 return Ok(Decoded::Hungry);
             }
         }
@@ -99,16 +123,11 @@ impl Decoder for JsonDecoder {
 /// A row in the making.
 struct Row {
     columns: Columns,
-    names: Vec<String>,
-    /// The names as they stand in a line with the quote behind them, if they stand there without escapes.
-    quoted: Vec<Option<Vec<u8>>>,
-    exact: HashMap<String, usize>,
-    any_case: HashMap<String, usize>,
+    names: Names,
     /// How well the key of each column's value matched, in this row.
     matches: Vec<Match>,
-    /// The match of the key that was found last, and the column that probably comes next.
+    /// The match of the key that was found last.
     found: Match,
-    next: usize,
     wrong: Option<String>,
 }
 
@@ -122,39 +141,20 @@ enum Match {
 
 impl Row {
     fn new(table: &TableDefinition) -> Result<Self> {
-        let names = table.columns.fields().iter().map(|f| f.name().clone()).collect::<Vec<_>>();
-        let numbered =
-            |name: fn(&str) -> String| names.iter().enumerate().rev().map(move |(i, n)| (name(n), i)).collect();
+        let names = table.columns.fields().iter().map(|field| field.name().as_str());
         Ok(Self {
             columns: Columns::new(table)?,
-            exact: numbered(str::to_string),
-            any_case: numbered(str::to_lowercase),
             matches: vec![Match::None; names.len()],
-            quoted: names.iter().map(|name| quoted(name)).collect(),
-            names,
+            names: Names::new(names),
             found: Match::None,
-            next: 0,
             wrong: None,
         })
     }
 
-    fn begin(&mut self) {
-        self.matches.fill(Match::None);
-        self.next = 0;
-    }
-
     /// Adds an object as a row, or says what is wrong with it.
     fn push(&mut self, line: &[u8]) -> Result<(), String> {
-        self.begin();
-        match walk_plain(line, self) {
-            Walked::All => {}
-            Walked::Stopped => return Err(self.wrong.take().unwrap_or_default()),
-            Walked::Unusual => {
-                self.columns.roll_back();
-                self.begin();
-                walk(line, self).map_err(|error| self.wrong.take().unwrap_or_else(|| not_json(&error, line)))?;
-            }
-        }
+        self.matches.fill(Match::None);
+        walk(line, self).map_err(|error| self.wrong.take().unwrap_or_else(|| not_json(&error, line)))?;
         for (column, found) in self.columns.each().iter_mut().zip(&self.matches) {
             if *found == Match::None {
                 column.push_null().map_err(|wrong| in_column(column, wrong, b""))?;
@@ -167,26 +167,12 @@ impl Row {
 
 impl Members for Row {
     fn find(&mut self, key: &str) -> Option<usize> {
-        let (column, found) = if self.names.get(self.next).is_some_and(|name| name == key) {
-            (self.next, Match::Exact)
-        } else if let Some(column) = self.exact.get(key) {
-            (*column, Match::Exact)
-        } else {
-            (*self.any_case.get(&key.to_lowercase())?, Match::AnyCase)
+        let (column, found) = match self.names.exact(key) {
+            Some(column) => (column, Match::Exact),
+            None => (self.names.any_case(key)?, Match::AnyCase),
         };
-        self.next = column + 1;
         self.found = found;
         (found >= self.matches[column]).then_some(column)
-    }
-
-    fn guess(&mut self, text: &[u8]) -> Option<(usize, usize)> {
-        let column = self.next;
-        let name = self.quoted.get(column)?.as_ref()?;
-        if !text.starts_with(name) {
-            return None;
-        }
-        (self.next, self.found) = (column + 1, Match::Exact);
-        Some((column, name.len()))
     }
 
     fn take(&mut self, number: usize, json: &[u8]) -> Result<(), ()> {
@@ -198,11 +184,6 @@ impl Members for Row {
         self.matches[number] = self.found;
         push_json(column, json).map_err(|wrong| self.wrong = Some(in_column(column, wrong, json)))
     }
-}
-
-fn quoted(name: &str) -> Option<Vec<u8>> {
-    let is_plain = !name.bytes().any(|byte| byte == b'"' || byte == b'\\' || byte < b' ');
-    is_plain.then(|| [name.as_bytes(), b"\""].concat())
 }
 
 /// Adds a value from its JSON text.

@@ -6,11 +6,14 @@
 //! they are written, and objects and arrays as their JSON. Anything else is malformed, as are bare numbers in a BYTES column.
 //! Bytes are hexadecimal, and `"NaN"`, `"Infinity"` and `"-Infinity"` are strings. Blank lines are skipped.
 
+#[cfg(test)]
+mod agreement;
+mod block;
 mod decode;
 mod encode;
 mod infer;
+mod keys;
 mod object;
-mod plain;
 #[cfg(test)]
 mod tests;
 

@@ -10,11 +10,6 @@ pub(super) trait Members {
     /// The number under which a key's value is wanted, if it is.
     fn find(&mut self, key: &str) -> Option<usize>;
 
-    /// The number of the key that `text` begins with, and its length with the quote behind it, if that is easily seen.
-    fn guess(&mut self, _text: &[u8]) -> Option<(usize, usize)> {
-        None
-    }
-
     /// Takes a value that is wanted; `Err` stops the walk.
     fn take(&mut self, number: usize, json: &[u8]) -> Result<(), ()>;
 }

@@ -1,8 +1,10 @@
-//! Safe functions over slices: selection, hashing, exact sums, the fields of text. The portable version of each is its specification.
+//! Safe functions over slices: selection, hashing, exact sums, the fields and members of text. The portable version of each is its specification.
 
 pub mod bounds;
 pub mod exact_sum;
 pub mod fields;
 pub mod hash;
+mod masks;
+pub mod members;
 pub mod select;
 pub mod sums;
