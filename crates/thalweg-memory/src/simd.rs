@@ -82,21 +82,22 @@ fn is_there(kind: Kind) -> bool {
     kind == Kind::Portable
 }
 
-/// Defines a function that runs `body`, an `#[inline(always)]` function with the same arguments, as compiled for a [`Level`].
+/// Defines a function that runs `body`, an `#[inline(always)]` function with the same arguments, as compiled for a [`Level`]. With
+/// two constants behind it, the body is given one of them first: the one for every machine, or what AVX2 and more make of it.
 macro_rules! at_level {
     ($(#[$doc:meta])* $visible:vis fn $name:ident $([$($generic:ident : $bound:path),*])?
-        ($($argument:ident : $kind:ty),* $(,)?) $(-> $result:ty)? = $body:path) => {
+        ($($argument:ident : $kind:ty),* $(,)?) $(-> $result:ty)? = $body:path $(, $portable:expr, $avx2:expr)?) => {
         $(#[$doc])*
         $visible fn $name $(<$($generic: $bound),*>)? (level: $crate::simd::Level, $($argument: $kind),*) $(-> $result)? {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
             fn avx2 $(<$($generic: $bound),*>)? ($($argument: $kind),*) $(-> $result)? {
-                $body($($argument),*)
+                $body($($avx2,)? $($argument),*)
             }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
             fn avx512 $(<$($generic: $bound),*>)? ($($argument: $kind),*) $(-> $result)? {
-                $body($($argument),*)
+                $body($($avx2,)? $($argument),*)
             }
             #[allow(unsafe_code)]
             match level.kind() {
@@ -106,7 +107,7 @@ macro_rules! at_level {
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
                 $crate::simd::Kind::Avx2 => unsafe { avx2($($argument),*) },
-                _ => $body($($argument),*),
+                _ => $body($($portable,)? $($argument),*),
             }
         }
     };

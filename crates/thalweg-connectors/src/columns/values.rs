@@ -181,7 +181,7 @@ impl Bytes {
     /// Adds `text[start..end]`.
     #[inline]
     pub(super) fn push_from(&mut self, text: &[u8], start: usize, end: usize) {
-        const SHORT: usize = 16;
+        const SHORT: usize = 32;
         // To copy a fixed number of bytes, and forget some, costs less than to copy just so many.
         match text[start..].first_chunk::<SHORT>().filter(|_| end - start <= SHORT) {
             Some(chunk) => {

@@ -87,7 +87,7 @@ impl Moments {
         let (day, rest) = text.get(start..end)?.split_first_chunk::<10>()?;
         let ([separator, clock @ ..], rest) = rest.split_first_chunk::<9>()?;
         if *day != self.day {
-            self.midnight = i64::from(date(day).ok()?) * DAY;
+            self.midnight = i64::from(date_of(*day).or_else(|| date(day).ok())?) * DAY;
             self.day = *day;
         }
         let clock = u64::from_le_bytes(*clock) ^ SHAPE;
@@ -109,6 +109,33 @@ impl Moments {
         };
         Some((self.midnight + seconds * SECOND + micros, is_utc))
     }
+}
+
+/// `2013-01-01` as days since the epoch.
+#[inline]
+fn date_of(text: [u8; 10]) -> Option<i32> {
+    const SHAPE: u64 = u64::from_le_bytes(*b"0000-00-");
+    const HYPHENS: u64 = 0xff00_00ff_0000_0000;
+    const LENGTHS: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let [start @ .., tens, ones] = text;
+    let word = u64::from_le_bytes(start) ^ SHAPE;
+    let (tens, ones) = (u32::from(tens ^ b'0'), u32::from(ones ^ b'0'));
+    if !are_digits(word) || word & HYPHENS != 0 || tens > 9 || ones > 9 {
+        return None;
+    }
+    let pairs = word.wrapping_mul(10).wrapping_add(word >> 8);
+    let pair = |at: u32| (pairs >> (8 * at)) as u32 & 0xff;
+    let (year, month, day) = (100 * pair(0) + pair(2), pair(5), 10 * tens + ones);
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let length = LENGTHS.get(month.wrapping_sub(1) as usize)? + u32::from(is_leap && month == 2);
+    if day < 1 || day > length {
+        return None;
+    }
+    // As for any year, but that four centuries more make all numbers positive.
+    let years = year + 400 - u32::from(month <= 2);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days = years * 365 + years / 4 - years / 100 + years / 400 + day_of_year;
+    Some(days as i32 - 719_468 - 146_097)
 }
 
 /// The microseconds of up to seven digits, and what comes behind them.
@@ -224,6 +251,19 @@ mod tests {
                 assert_eq!(double(text.as_bytes(), 17, text.len()), usual.then_some(expected), "{own}");
                 assert_eq!(double(text.as_bytes(), 16, text.len()), usual.then_some(-expected), "-{own}");
             }
+        }
+    }
+
+    #[test]
+    fn dates_are_those_read_in_general() {
+        for year in [0, 1, 4, 100, 400, 1600, 1899, 1900, 1969, 1970, 1999, 2000, 2023, 2024, 2100, 9999] {
+            for (month, day) in (0..14).flat_map(|month| (0..33).map(move |day| (month, day))) {
+                let text = format!("{year:04}-{month:02}-{day:02}");
+                assert_eq!(date_of(*text.as_bytes().first_chunk().unwrap()), date(text.as_bytes()).ok(), "{text}");
+            }
+        }
+        for text in ["2013/01-01", "2013-01/01", "201:-01-01", "2013-0:-01", "2013-01-0:", "2013-01-/1", "-201-01-01"] {
+            assert_eq!(date_of(*text.as_bytes().first_chunk().unwrap()), None, "{text}");
         }
     }
 

@@ -1,6 +1,8 @@
 //! Where the fields of delimited text end: 64 bytes looked at together.
 
-use super::masks::{parities, where_is};
+#[cfg(target_arch = "x86_64")]
+use super::masks::Avx2;
+use super::masks::{Masks, Portable, parities};
 use crate::simd::at_level;
 
 /// The bytes that delimited text is taken apart at, beside the line end.
@@ -29,24 +31,24 @@ at_level! {
     /// The text begins with a field. The look ends before the first thing that is unusual: a quote that neither opens a field
     /// at its first byte nor closes it before its end (or a carriage return), a doubled one, or an escape. `ends` has room for
     /// as many ends as the text has bytes.
-    pub fn field_ends(text: &[u8], marks: Marks, ends: &mut [u32]) -> Found = find
+    pub fn field_ends(text: &[u8], marks: Marks, ends: &mut [u32]) -> Found = find, Portable, Avx2::new()
 }
 
 #[inline(always)]
-fn find(text: &[u8], marks: Marks, ends: &mut [u32]) -> Found {
+fn find(masks: impl Masks, text: &[u8], marks: Marks, ends: &mut [u32]) -> Found {
     assert!(ends.len() >= text.len() && u32::try_from(text.len()).is_ok(), "there is room for every end");
     let mut state = State { inside: 0, behind_end: 1, behind_close: 0 };
     let mut found = Found::default();
     let (blocks, rest) = text.as_chunks::<64>();
     for (i, block) in blocks.iter().enumerate() {
-        if !look(block, u64::MAX, 64 * i, marks, &mut state, ends, &mut found) {
+        if !look(masks, block, u64::MAX, 64 * i, marks, &mut state, ends, &mut found) {
             return found;
         }
     }
     if !rest.is_empty() {
         let mut block = [0; 64];
         block[..rest.len()].copy_from_slice(rest);
-        look(&block, (1 << rest.len()) - 1, 64 * blocks.len(), marks, &mut state, ends, &mut found);
+        look(masks, &block, (1 << rest.len()) - 1, 64 * blocks.len(), marks, &mut state, ends, &mut found);
     }
     found
 }
@@ -61,6 +63,7 @@ struct State {
 /// Looks at a block, of which only `valid` bytes are there, and says whether to go on.
 #[inline(always)]
 fn look(
+    masks: impl Masks,
     block: &[u8; 64],
     valid: u64,
     base: usize,
@@ -69,16 +72,16 @@ fn look(
     ends: &mut [u32],
     found: &mut Found,
 ) -> bool {
-    let mut hits = where_is(block, |byte| byte == marks.delimiter || byte == b'\n') & valid;
+    let mut hits = (masks.equal(block, marks.delimiter) | masks.equal(block, b'\n')) & valid;
     let mut odd = 0;
     if let Some(quote) = marks.quote {
-        let quotes = where_is(block, |byte| byte == quote) & valid;
+        let quotes = masks.equal(block, quote) & valid;
         if quotes | state.inside | state.behind_close != 0 {
             // Each quote turns what follows inside out.
             let inside = parities(quotes) ^ state.inside;
             hits &= !inside;
             let (opens, closes) = (quotes & inside, quotes & !inside);
-            let may_follow = hits | where_is(block, |byte| byte == b'\r') | !valid;
+            let may_follow = hits | masks.equal(block, b'\r') | !valid;
             odd = opens & !(hits << 1 | state.behind_end) | (closes << 1 | state.behind_close) & !may_follow;
             found.has_quotes |= quotes != 0;
             (state.inside, state.behind_close) = (0u64.wrapping_sub(inside >> 63), closes >> 63);
@@ -86,7 +89,7 @@ fn look(
         state.behind_end = hits >> 63;
     }
     if let Some(escape) = marks.escape {
-        odd |= where_is(block, |byte| byte == escape) & valid;
+        odd |= masks.equal(block, escape) & valid;
     }
     // Only what stands before the first odd byte.
     hits &= (odd & odd.wrapping_neg()).wrapping_sub(1);

@@ -1,6 +1,8 @@
 //! Where the members of JSON lines end: 64 bytes looked at together.
 
-use super::masks::{parities, where_is};
+#[cfg(target_arch = "x86_64")]
+use super::masks::Avx2;
+use super::masks::{Masks, Portable, parities};
 use crate::simd::at_level;
 
 at_level! {
@@ -15,24 +17,24 @@ at_level! {
     ///
     /// So a member whose key is a string up to its colon, and whose value begins and ends with a quote, has just one more string.
     /// `ends` has room for as many ends as the text has bytes.
-    pub fn member_ends(text: &[u8], ends: &mut [u32]) -> usize = find
+    pub fn member_ends(text: &[u8], ends: &mut [u32]) -> usize = find, Portable, Avx2::new()
 }
 
 #[inline(always)]
-fn find(text: &[u8], ends: &mut [u32]) -> usize {
+fn find(masks: impl Masks, text: &[u8], ends: &mut [u32]) -> usize {
     assert!(ends.len() >= text.len() && u32::try_from(text.len()).is_ok(), "there is room for every end");
     let mut state = State::default();
     let mut found = 0;
     let (blocks, rest) = text.as_chunks::<64>();
     for (i, block) in blocks.iter().enumerate() {
-        if !look(block, u64::MAX, 64 * i, &mut state, ends, &mut found) {
+        if !look(masks, block, u64::MAX, 64 * i, &mut state, ends, &mut found) {
             return found;
         }
     }
     if !rest.is_empty() {
         let mut block = [0; 64];
         block[..rest.len()].copy_from_slice(rest);
-        look(&block, (1 << rest.len()) - 1, 64 * blocks.len(), &mut state, ends, &mut found);
+        look(masks, &block, (1 << rest.len()) - 1, 64 * blocks.len(), &mut state, ends, &mut found);
     }
     found
 }
@@ -49,15 +51,23 @@ struct State {
 
 /// Looks at a block, of which only `valid` bytes are there, and says whether to go on.
 #[inline(always)]
-fn look(block: &[u8; 64], valid: u64, base: usize, state: &mut State, ends: &mut [u32], found: &mut usize) -> bool {
-    let quotes = where_is(block, |byte| byte == b'"') & valid;
-    let commas = where_is(block, |byte| byte == b',');
-    let colons = where_is(block, |byte| byte == b':');
-    let lines = where_is(block, |byte| byte == b'\n');
-    let mut special = where_is(block, |byte| byte == b'\\' || byte < b' ') & !lines;
+fn look(
+    masks: impl Masks,
+    block: &[u8; 64],
+    valid: u64,
+    base: usize,
+    state: &mut State,
+    ends: &mut [u32],
+    found: &mut usize,
+) -> bool {
+    let quotes = masks.equal(block, b'"') & valid;
+    let commas = masks.equal(block, b',');
+    let colons = masks.equal(block, b':');
+    let lines = masks.equal(block, b'\n');
+    let mut special = (masks.equal(block, b'\\') | masks.less(block, b' ')) & !lines;
     let mut returns = 0;
     if special | state.behind_return != 0 {
-        returns = where_is(block, |byte| byte == b'\r');
+        returns = masks.equal(block, b'\r');
         special = special & !returns | (returns << 1 | state.behind_return) & !lines;
     }
     // Each quote turns what follows inside out.
