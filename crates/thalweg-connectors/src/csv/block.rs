@@ -54,16 +54,17 @@ impl Blocks {
         columns: &mut Columns,
         rows: usize,
     ) -> Option<Taken> {
-        let text = &unread[..unread.len().min(self.ahead.look(rows, RECORD)?)];
-        let found = field_ends(Level::best(), text, self.marks, &mut self.ends);
-        let usual = self.usual_rows(text, found.ends, layout.width).min(rows);
+        let looked = &unread[..unread.len().min(self.ahead.look(rows, RECORD)?)];
+        let found = field_ends(Level::best(), looked, self.marks, &mut self.ends);
+        let usual = self.usual_rows(looked, found.ends, layout.width).min(rows);
         let ends = &self.ends[..usual * layout.width];
-        let text = &text[..ends.last().map_or(0, |end| *end as usize + 1)];
+        let text = &looked[..ends.last().map_or(0, |end| *end as usize + 1)];
         let quote = self.marks.quote.filter(|_| found.has_quotes);
         let fields = Fields { text, ends, width: layout.width, index: 0, quote, null, is_ascii: text.is_ascii() };
         let added = columns.extend(usual, |column| Fields { index: layout.fields[column], ..fields });
         let bytes = (added * layout.width).checked_sub(1).map_or(0, |last| ends[last] as usize + 1);
-        self.ahead.took(added, bytes, added > 0 && added == usual);
+        let is_all = added == usual && (added > 0 || memchr::memchr(b'\n', looked).is_none());
+        self.ahead.took(added, bytes, is_all);
         let lines = || memchr::memchr_iter(b'\n', &text[..bytes]).count() as u64;
         (added > 0).then(|| Taken { bytes, lines: if quote.is_some() { lines() } else { added as u64 } })
     }

@@ -59,11 +59,12 @@ impl Blocks {
         let count = member_ends(Level::best(), text, &mut self.ends);
         let width = columns.each().len();
         let (usual, bytes) = self.find_values(text, count, names, width, rows);
-        let text = &text[..bytes];
-        let values = Values { text, places: &self.places, width, index: 0, is_ascii: text.is_ascii() };
+        let lines = &text[..bytes];
+        let values = Values { text: lines, places: &self.places, width, index: 0, is_ascii: lines.is_ascii() };
         let added = columns.extend(usual, |index| Values { index, ..values });
-        let bytes = if added == usual { bytes } else { end_of_line(text, added) };
-        self.ahead.took(added, bytes, added > 0 && added == usual);
+        let bytes = if added == usual { bytes } else { end_of_line(lines, added) };
+        let is_all = added == usual && (added > 0 || memchr::memchr(b'\n', text).is_none());
+        self.ahead.took(added, bytes, is_all);
         (added > 0).then_some(Taken { rows: added, bytes })
     }
 

@@ -10,66 +10,72 @@ use super::{
 };
 
 /// A whole number of at most sixteen digits.
-#[inline]
+#[inline(always)]
 pub(crate) fn integer(text: &[u8], start: usize, end: usize) -> Option<i64> {
     let is_negative = *text[..end].get(start)? == b'-';
-    let digits = end - start - usize::from(is_negative);
-    let value = match digits {
-        1..=8 => eight(last_eight(text, end, digits)?)?,
-        9..=16 => sixteen(last_sixteen(text, end, digits)?)?,
-        _ => return None,
-    } as i64;
+    let value = whole(text, end, end - start - usize::from(is_negative))? as i64;
     Some(if is_negative { -value } else { value })
 }
 
 /// A plain decimal of at most sixteen characters: both parts are exact in a double, so one operation rounds right (Clinger 1990).
-#[inline]
+#[inline(always)]
 pub(crate) fn double(text: &[u8], start: usize, end: usize) -> Option<f64> {
     let is_negative = *text[..end].get(start)? == b'-';
     let length = end - start - usize::from(is_negative);
-    let (mantissa, fraction) = match length {
-        1..=8 => {
-            let word = last_eight(text, end, length)?;
-            let point = zeros(word ^ broadcast(b'.'));
-            match point {
-                0 => (eight(word)?, 0),
-                _ => {
-                    // The digits before the point move up by one place, onto the point.
-                    let at = point.trailing_zeros() / 8;
-                    let before = word & !(u64::MAX << (8 * at));
-                    let behind = word & u64::MAX.checked_shl(8 * (at + 1)).unwrap_or(0);
-                    is_between_digits(length, 8, at).then_some(())?;
-                    (eight(before << 8 | behind | u64::from(b'0'))?, 7 - at)
-                }
-            }
-        }
-        9..=16 => {
-            let word = last_sixteen(text, end, length)?;
-            let (low, high) = (zeros(word as u64 ^ broadcast(b'.')), zeros((word >> 64) as u64 ^ broadcast(b'.')));
-            match u128::from(low) | u128::from(high) << 64 {
-                0 => (sixteen(word)?, 0),
-                point => {
-                    let at = point.trailing_zeros() / 8;
-                    let before = word & !(u128::MAX << (8 * at));
-                    let behind = word & u128::MAX.checked_shl(8 * (at + 1)).unwrap_or(0);
-                    is_between_digits(length, 16, at).then_some(())?;
-                    (sixteen(before << 8 | behind | u128::from(b'0'))?, 15 - at)
-                }
-            }
-        }
-        _ => return None,
+    let word = eight_before(text, end)?;
+    // How many digits there are behind the point, if it is one of the last eight characters.
+    let fraction = (zeros(word ^ broadcast(b'.')).leading_zeros() / 8) as usize;
+    let value = if fraction >= length.min(8) {
+        let value = if length <= 8 { whole(text, end, length)? as f64 } else { long_double(text, end, length)? };
+        return Some(if is_negative { -value } else { value });
+    } else if (1..=8).contains(&(length - fraction - 1)) && fraction > 0 {
+        let before = eight(last(eight_before(text, end - fraction - 1)?, length - fraction - 1))?;
+        // At most fifteen digits.
+        (before * WHOLE_POWERS[fraction] + eight(last(word, fraction))?) as f64 / POWERS[fraction]
+    } else {
+        long_double(text, end, length)?
     };
-    if mantissa > 1 << 53 {
-        return None;
-    }
-    let value = mantissa as f64 / POWERS[fraction as usize];
     Some(if is_negative { -value } else { value })
 }
 
-/// Whether the byte at this place, of so many that end at `width`, is neither the first nor the last.
-fn is_between_digits(length: usize, width: usize, at: u32) -> bool {
-    at as usize > width - length && at as usize + 1 < width
+/// The same without a sign, wherever the point is.
+#[inline(never)]
+fn long_double(text: &[u8], end: usize, length: usize) -> Option<f64> {
+    if length > 16 || length == 0 {
+        return None;
+    }
+    let own = &text[end - length..end];
+    let Some(point) = memchr::memchr(b'.', own) else { return exact(whole(text, end, length)?) };
+    let fraction = length - point - 1;
+    if point == 0 || fraction == 0 {
+        return None;
+    }
+    let before = whole(text, end - fraction - 1, point)?;
+    // Of sixteen characters, one is the point.
+    let mantissa = before * 10u64.pow(fraction as u32) + whole(text, end, fraction)?;
+    Some(exact(mantissa)? / POWERS[fraction])
 }
+
+/// The number as a double, if all up to it are exact.
+fn exact(number: u64) -> Option<f64> {
+    (number <= 1 << 53).then_some(number as f64)
+}
+
+/// The number that so many digits before `end` mean, if they are one to sixteen.
+#[inline(always)]
+fn whole(text: &[u8], end: usize, digits: usize) -> Option<u64> {
+    let word = eight_before(text, end)?;
+    match digits {
+        1..=8 => eight(last(word, digits)),
+        9..=16 => {
+            let high = last(eight_before(text, end - 8)?, digits - 8);
+            Some(eight(high)? * 100_000_000 + eight(last(word, 8))?)
+        }
+        _ => None,
+    }
+}
+
+const WHOLE_POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 /// Reads moments in UTC, and remembers the day: most have that of the one before.
 #[derive(Default)]
@@ -139,7 +145,7 @@ fn date_of(text: [u8; 10]) -> Option<i32> {
 }
 
 /// The microseconds of up to seven digits, and what comes behind them.
-#[inline]
+#[inline(always)]
 fn fraction(text: &[u8], start: usize, end: usize) -> Option<(i64, &[u8])> {
     let rest = &text[start..end];
     let (is_utc, digits) = match rest {
@@ -149,27 +155,24 @@ fn fraction(text: &[u8], start: usize, end: usize) -> Option<(i64, &[u8])> {
     if !(1..=7).contains(&digits) {
         return None;
     }
-    let value = eight(last_eight(text, start + digits, digits)?)?;
+    let value = eight(last(eight_before(text, start + digits)?, digits))?;
     let micros = if digits == 7 { value / 10 } else { value * MICROS[digits] };
     Some((micros as i64, if is_utc { &rest[digits..] } else { &[] }))
 }
 
 const MICROS: [u64; 7] = [1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
 
-/// The eight characters before `end`, of which all but the last `count` are zeros instead.
-#[inline]
-fn last_eight(text: &[u8], end: usize, count: usize) -> Option<u64> {
-    let word = u64::from_le_bytes(*text.get(..end)?.last_chunk()?);
-    let others = u64::MAX.checked_shr(8 * count as u32).unwrap_or(0);
-    Some(word & !others | broadcast(b'0') & others)
+/// The eight characters before `end`.
+#[inline(always)]
+fn eight_before(text: &[u8], end: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*text.get(..end)?.last_chunk()?))
 }
 
-/// The same with sixteen.
-#[inline]
-fn last_sixteen(text: &[u8], end: usize, count: usize) -> Option<u128> {
-    let word = u128::from_le_bytes(*text.get(..end)?.last_chunk()?);
-    let others = u128::MAX.checked_shr(8 * count as u32).unwrap_or(0);
-    Some(word & !others | (u128::MAX / 255 * u128::from(b'0')) & others)
+/// The last one to eight of these characters as digits, behind zeros.
+#[inline(always)]
+fn last(word: u64, count: usize) -> u64 {
+    let others = 64 - 8 * count as u32;
+    (word ^ broadcast(b'0')) >> others << others
 }
 
 /// Whether all bytes, from each of which `0` was taken, are digits.
@@ -179,20 +182,14 @@ fn are_digits(word: u64) -> bool {
 }
 
 /// The number that eight digits mean (Lemire, "Quickly parsing eight digits").
-#[inline]
+#[inline(always)]
 fn eight(word: u64) -> Option<u64> {
-    let word = word ^ broadcast(b'0');
     if !are_digits(word) {
         return None;
     }
     let pairs = word.wrapping_mul(10).wrapping_add(word >> 8) & 0x00ff_00ff_00ff_00ff;
     let fours = pairs.wrapping_mul(100).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
     Some(fours.wrapping_mul(10_000).wrapping_add(fours >> 32) & 0xffff_ffff)
-}
-
-#[inline]
-fn sixteen(word: u128) -> Option<u64> {
-    Some(eight(word as u64)? * 100_000_000 + eight((word >> 64) as u64)?)
 }
 
 #[cfg(test)]
