@@ -21,6 +21,7 @@ use thalweg_memory::{
         },
         fields::{Marks, field_ends},
         hash::hash_columns,
+        members::member_ends,
         select::{Comparison, Constant, Predicate, Value, number::Residue, select},
         sums::{plain_sum, whole_sum},
     },
@@ -142,6 +143,20 @@ fn fields_of_a_thousand_lines(input: (Vec<u8>, Vec<u32>)) -> usize {
     black_box(field_ends(Level::best(), &text, marks, &mut ends).ends)
 }
 
+fn objects() -> (Vec<u8>, Vec<u32>) {
+    let line = |number: i64| format!("{{\"number\":{number},\"price\":{}.25,\"airport\":\"JFK\"}}\n", number % 100);
+    let text: Vec<u8> = numbers().into_iter().take(1000).flat_map(|number| line(number).into_bytes()).collect();
+    let ends = vec![0; text.len()];
+    (text, ends)
+}
+
+#[library_benchmark(config = at_most(1_000_000, 1_000_000))]
+#[bench::lines(objects())]
+fn members_of_a_thousand_objects(input: (Vec<u8>, Vec<u32>)) -> usize {
+    let (text, mut ends) = input;
+    black_box(member_ends(Level::best(), &text, &mut ends))
+}
+
 library_benchmark_group!(
     name = kernels,
     benchmarks = [
@@ -155,7 +170,8 @@ library_benchmark_group!(
         exact_means,
         a_plain_sum,
         a_sum_of_whole_numbers,
-        fields_of_a_thousand_lines
+        fields_of_a_thousand_lines,
+        members_of_a_thousand_objects
     ]
 );
 

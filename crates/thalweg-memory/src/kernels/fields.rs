@@ -41,14 +41,15 @@ fn find(masks: impl Masks, text: &[u8], marks: Marks, ends: &mut [u32]) -> Found
     let mut found = Found::default();
     let (blocks, rest) = text.as_chunks::<64>();
     for (i, block) in blocks.iter().enumerate() {
-        if !look(masks, block, u64::MAX, 64 * i, marks, &mut state, ends, &mut found) {
+        if !look(masks, &Block { bytes: block, valid: u64::MAX, base: 64 * i }, marks, &mut state, ends, &mut found) {
             return found;
         }
     }
     if !rest.is_empty() {
         let mut block = [0; 64];
         block[..rest.len()].copy_from_slice(rest);
-        look(masks, &block, (1 << rest.len()) - 1, 64 * blocks.len(), marks, &mut state, ends, &mut found);
+        let block = Block { bytes: &block, valid: (1 << rest.len()) - 1, base: 64 * blocks.len() };
+        look(masks, &block, marks, &mut state, ends, &mut found);
     }
     found
 }
@@ -60,18 +61,24 @@ struct State {
     behind_close: u64,
 }
 
-/// Looks at a block, of which only `valid` bytes are there, and says whether to go on.
+/// Bytes from `base` on, of which only the `valid` ones are there.
+struct Block<'a> {
+    bytes: &'a [u8; 64],
+    valid: u64,
+    base: usize,
+}
+
+/// Looks at a block, and says whether to go on.
 #[inline(always)]
 fn look(
     masks: impl Masks,
-    block: &[u8; 64],
-    valid: u64,
-    base: usize,
+    block: &Block<'_>,
     marks: Marks,
     state: &mut State,
     ends: &mut [u32],
     found: &mut Found,
 ) -> bool {
+    let Block { bytes: block, valid, base } = *block;
     let mut hits = (masks.equal(block, marks.delimiter) | masks.equal(block, b'\n')) & valid;
     let mut odd = 0;
     if let Some(quote) = marks.quote {
