@@ -94,10 +94,28 @@ fn what_is_not_ours_is_left_to_others() {
         let signature = Signature { name, arguments, is_distinct: false, output, exact_floats: true };
         assert!(native(&signature).is_none(), "{name}");
     };
-    none("median", &[DataType::Float64], &DataType::Float64);
+    none("median", &[DataType::Float16], &DataType::Float16);
     none("sum", &[DataType::Utf8], &DataType::Utf8);
     none("max", &[DataType::Boolean], &DataType::Boolean);
     none("count", &[DataType::Utf8], &DataType::Utf8);
+}
+
+#[test]
+fn a_median_does_not_overflow_and_nan_is_above_all_numbers() {
+    let between = |values: Vec<i64>| {
+        let found = of("median", Arc::new(Int64Array::from(values)), DataType::Int64, false).unwrap();
+        found.as_primitive::<Int64Type>().value(0)
+    };
+    assert_eq!(between(vec![i64::MAX, i64::MAX - 2]), i64::MAX - 1);
+    assert_eq!(between(vec![i64::MIN, i64::MIN + 1]), i64::MIN + 1, "towards zero");
+    assert_eq!(between(vec![i64::MIN, i64::MAX]), 0, "towards zero");
+    let floats = |values: Vec<f64>| {
+        let found = of("median", Arc::new(Float64Array::from(values)), DataType::Float64, false).unwrap();
+        found.as_primitive::<Float64Type>().value(0)
+    };
+    assert_eq!(floats(vec![f64::NAN, 1.0, -f64::NAN, 3.0, 2.0]), 3.0);
+    assert!(floats(vec![f64::NAN, 1.0]).is_nan());
+    assert!(floats(vec![-0.0]).is_sign_positive());
 }
 
 #[test]

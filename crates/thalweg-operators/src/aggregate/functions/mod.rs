@@ -7,6 +7,7 @@
 //! * [`whole`] has `sum` and `avg` of integers and decimals
 //! * [`float`] has `sum` and `avg` of floats
 //! * [`extreme`] has `min` and `max`
+//! * [`median`] has `median`
 //! * [`logical`] has `bool_and` and `bool_or`
 //! * [`moments`] has variances, covariances, correlation and linear regression
 //! * [`distinct`] makes any of them one over distinct values
@@ -18,6 +19,7 @@ mod edges;
 mod extreme;
 mod float;
 mod logical;
+mod median;
 mod moments;
 mod rows;
 #[cfg(test)]
@@ -46,6 +48,7 @@ fn plain(signature: &Signature<'_>) -> Option<Function> {
         "sum" | "avg" | "mean" => whole::whole(signature).or_else(|| float::float(signature)),
         "min" | "max" => extreme::extreme(signature),
         "bool_and" | "bool_or" => logical::logical(signature),
+        "median" => median::median(signature),
         _ => moments::moments(signature),
     }
 }

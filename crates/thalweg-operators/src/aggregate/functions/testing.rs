@@ -60,6 +60,9 @@ fn cases() -> Vec<Case> {
         case("sum", std::slice::from_ref(kind), if kind.is_signed_integer() { Int64 } else { UInt64 });
         case("avg", std::slice::from_ref(kind), Float64);
     }
+    for kind in whole.iter().chain(&floats).chain(&[Decimal128(10, 2), Decimal256(40, 2)]) {
+        case("median", std::slice::from_ref(kind), kind.clone());
+    }
     case("sum", &[Decimal128(10, 2)], Decimal128(20, 2));
     case("avg", &[Decimal128(10, 2)], Decimal128(14, 6));
     for kind in &floats {
@@ -280,6 +283,19 @@ fn expected(case: &Case, rows: &[Vec<i64>]) -> Option<String> {
         "stddev_pop" => text((spread / (n * n) as f64).sqrt()),
         "bool_and" => Some(values().all(|v| v % 2 == 1).to_string()),
         "bool_or" => Some(values().any(|v| v % 2 == 1).to_string()),
+        "median" => {
+            let mut sorted: Vec<i64> = values().collect();
+            sorted.sort_unstable();
+            let twice = sorted[sorted.len() / 2] + sorted[(sorted.len() - 1) / 2];
+            match argument {
+                DataType::Float32 | DataType::Float64 => text((twice - 40) as f64 / 8.0),
+                DataType::Decimal128(..) | DataType::Decimal256(..) => {
+                    let hundredths = (twice - 40) / 2;
+                    array_value_to_string(&column(&[Some(hundredths + 20)], argument), 0).ok()
+                }
+                _ => Some((twice / 2).to_string()),
+            }
+        }
         "min" | "max" => {
             let is_text = matches!(argument, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
             let is_bytes = matches!(argument, DataType::Binary | DataType::LargeBinary);

@@ -1,0 +1,182 @@
+//! `median`.
+
+use std::{any::Any, mem, sync::Arc};
+
+use arrow_array::{
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BooleanArray, ListArray, PrimitiveArray, cast::AsArray,
+    types::*,
+};
+use arrow_buffer::{ArrowNativeType, OffsetBuffer};
+use arrow_schema::{DataType, Field};
+use thalweg_core::{
+    Error, Result,
+    aggregate::{Accumulator, Signature},
+};
+
+use super::{
+    Function,
+    extreme::canonical,
+    rows::{alike, counting, not_a_state},
+};
+
+/// The value in the middle, or half the sum of both: that of integers is rounded towards zero, and NaN is above all numbers.
+pub fn median(signature: &Signature<'_>) -> Option<Function> {
+    let [kind] = signature.arguments else { return None };
+    if kind != signature.output {
+        return None;
+    }
+    let state = [("values", DataType::List(Arc::new(Field::new_list_field(kind.clone(), true))))];
+    macro_rules! of {
+        ($primitive:ty) => {{
+            let kind = kind.clone();
+            Some(Function::new(signature, &state, move || Medians::<$primitive> {
+                kind: kind.clone(),
+                values: Vec::new(),
+                groups: Vec::new(),
+                count: 0,
+            }))
+        }};
+    }
+    match kind {
+        DataType::Int8 => of!(Int8Type),
+        DataType::Int16 => of!(Int16Type),
+        DataType::Int32 => of!(Int32Type),
+        DataType::Int64 => of!(Int64Type),
+        DataType::UInt8 => of!(UInt8Type),
+        DataType::UInt16 => of!(UInt16Type),
+        DataType::UInt32 => of!(UInt32Type),
+        DataType::UInt64 => of!(UInt64Type),
+        DataType::Float32 => of!(Float32Type),
+        DataType::Float64 => of!(Float64Type),
+        DataType::Decimal128(..) => of!(Decimal128Type),
+        DataType::Decimal256(..) => of!(Decimal256Type),
+        _ => None,
+    }
+}
+
+/// All values as they came, each with its group beside it.
+struct Medians<T: ArrowPrimitiveType> {
+    kind: DataType,
+    values: Vec<T::Native>,
+    groups: Vec<u32>,
+    count: usize,
+}
+
+impl<T: ArrowPrimitiveType> Medians<T> {
+    /// How many values each group has, and all values by group.
+    fn by_group(&self) -> (Vec<usize>, Vec<T::Native>) {
+        let mut lengths = vec![0; self.count];
+        self.groups.iter().for_each(|group| lengths[*group as usize] += 1);
+        let starts = lengths.iter().scan(0, |end, length| Some(mem::replace(end, *end + length)));
+        let mut next: Vec<usize> = starts.collect();
+        let mut values = vec![T::Native::default(); self.values.len()];
+        for (value, group) in self.values.iter().zip(&self.groups) {
+            let place = &mut next[*group as usize];
+            values[*place] = *value;
+            *place += 1;
+        }
+        (lengths, values)
+    }
+}
+
+impl<T: ArrowPrimitiveType> Accumulator for Medians<T> {
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        groups: &[u32],
+        count: usize,
+    ) -> Result<()> {
+        self.count = self.count.max(count);
+        let column = canonical(&arguments[0])?;
+        let values = column.as_primitive_opt::<T>().ok_or_else(not_a_state)?.values();
+        match counting(arguments, filter) {
+            None => {
+                self.values.extend_from_slice(values);
+                self.groups.extend_from_slice(groups);
+            }
+            Some(counting) => {
+                self.values.extend(counting.set_indices().map(|row| values[row]));
+                self.groups.extend(counting.set_indices().map(|row| groups[row]));
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
+        let list = states[0].as_list_opt::<i32>().ok_or_else(not_a_state)?;
+        let offsets = list.offsets();
+        let (first, last) = (offsets[0] as usize, offsets[offsets.len() - 1] as usize);
+        let groups = groups.iter().zip(offsets.lengths());
+        let groups: Vec<u32> = groups.flat_map(|(group, length)| std::iter::repeat_n(*group, length)).collect();
+        self.update(&[list.values().slice(first, last - first)], None, &groups, count)
+    }
+
+    fn can_absorb(&self) -> bool {
+        true
+    }
+
+    fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
+        self.count = self.count.max(count);
+        let other: &Self = alike(other)?;
+        self.values.extend_from_slice(&other.values);
+        self.groups.extend(other.groups.iter().map(|group| groups[*group as usize]));
+        Ok(())
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
+    fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
+        let (lengths, values) = self.by_group();
+        i32::try_from(values.len())
+            .map_err(|_| Error::environment("an aggregate has more values than a snapshot can hold"))?;
+        (self.values, self.groups, self.count) = (Vec::new(), Vec::new(), 0);
+        let values = PrimitiveArray::<T>::new(values.into(), None).with_data_type(self.kind.clone());
+        let item = Arc::new(Field::new_list_field(self.kind.clone(), true));
+        Ok(vec![Arc::new(ListArray::try_new(item, OffsetBuffer::from_lengths(lengths), Arc::new(values), None)?)])
+    }
+
+    fn take_result(&mut self) -> Result<ArrayRef> {
+        let (lengths, mut values) = self.by_group();
+        let mut rest = &mut values[..];
+        let middles = lengths.into_iter().map(|length| {
+            let (group, others) = mem::take(&mut rest).split_at_mut(length);
+            rest = others;
+            middle(group)
+        });
+        let result: PrimitiveArray<T> = middles.collect();
+        self.values.clear();
+        self.groups.clear();
+        self.count = 0;
+        Ok(Arc::new(result.with_data_type(self.kind.clone())))
+    }
+
+    fn bytes(&self) -> usize {
+        self.values.capacity() * size_of::<T::Native>() + self.groups.capacity() * size_of::<u32>()
+    }
+}
+
+/// The value that half of the others are not above and half not below; between two, half their sum.
+fn middle<N: ArrowNativeTypeOp + ArrowNativeType>(values: &mut [N]) -> Option<N> {
+    let half = values.len() / 2;
+    if values.is_empty() {
+        return None;
+    }
+    let is_between = values.len().is_multiple_of(2);
+    let (below, high, _) = values.select_nth_unstable_by(half, |a, b| a.compare(*b));
+    if !is_between {
+        return Some(*high);
+    }
+    let low = below.iter().copied().reduce(|a, b| if a.is_gt(b) { a } else { b })?;
+    let two = N::usize_as(2);
+    Some(match low.add_checked(*high) {
+        Ok(sum) => sum.div_wrapping(two),
+        // Half of each, and half of what that leaves.
+        Err(_) => {
+            let rests = low.mod_wrapping(two).add_wrapping(high.mod_wrapping(two));
+            low.div_wrapping(two).add_wrapping(high.div_wrapping(two)).add_wrapping(rests.div_wrapping(two))
+        }
+    })
+}
