@@ -25,35 +25,57 @@ pub fn hash_columns(columns: &[ArrayRef], rows: usize) -> Result<Vec<u64>> {
 }
 
 fn hash_column(column: &ArrayRef, hashes: &mut [u64]) -> Result<()> {
-    let array = column.as_ref();
+    let Some(dictionary) = column.as_any_dictionary_opt() else {
+        return hash_values(Column { array: column.as_ref(), places: None }, hashes);
+    };
+    let (keys, values) = (dictionary.keys(), dictionary.values());
+    if values.is_empty() {
+        hashes.iter_mut().for_each(|hash| *hash = mix(*hash, NULL));
+        return Ok(());
+    }
+    let valid = |(row, place): (usize, &usize)| (keys.is_valid(row) && values.is_valid(*place)).then_some(*place);
+    let places: Vec<_> = dictionary.normalized_keys().iter().enumerate().map(valid).collect();
+    hash_values(Column { array: values.as_ref(), places: Some(&places) }, hashes)
+}
+
+/// The values of a column's rows.
+#[derive(Clone, Copy)]
+struct Column<'a> {
+    array: &'a dyn Array,
+    /// Where each row's value is, if not in its own place; `None` is null.
+    places: Option<&'a [Option<usize>]>,
+}
+
+fn hash_values(column: Column<'_>, hashes: &mut [u64]) -> Result<()> {
+    let array = column.array;
     match array.data_type() {
         DataType::Null => hashes.iter_mut().for_each(|hash| *hash = mix(*hash, NULL)),
-        DataType::Boolean => each(array, hashes, |row| u64::from(array.as_boolean().value(row))),
-        DataType::Utf8 => each(array, hashes, |row| bytes(array.as_string::<i32>().value(row).as_bytes())),
-        DataType::LargeUtf8 => each(array, hashes, |row| bytes(array.as_string::<i64>().value(row).as_bytes())),
-        DataType::Utf8View => each(array, hashes, |row| bytes(array.as_string_view().value(row).as_bytes())),
-        DataType::Binary => each(array, hashes, |row| bytes(array.as_binary::<i32>().value(row))),
-        DataType::LargeBinary => each(array, hashes, |row| bytes(array.as_binary::<i64>().value(row))),
-        DataType::BinaryView => each(array, hashes, |row| bytes(array.as_binary_view().value(row))),
-        DataType::FixedSizeBinary(_) => each(array, hashes, |row| bytes(array.as_fixed_size_binary().value(row))),
-        DataType::Float16 => floats::<Float16Type>(array, hashes, |v| v.to_f64()),
-        DataType::Float32 => floats::<Float32Type>(array, hashes, f64::from),
-        DataType::Float64 => floats::<Float64Type>(array, hashes, |v| v),
+        DataType::Boolean => each(column, hashes, |row| u64::from(array.as_boolean().value(row))),
+        DataType::Utf8 => each(column, hashes, |row| bytes(array.as_string::<i32>().value(row).as_bytes())),
+        DataType::LargeUtf8 => each(column, hashes, |row| bytes(array.as_string::<i64>().value(row).as_bytes())),
+        DataType::Utf8View => each(column, hashes, |row| bytes(array.as_string_view().value(row).as_bytes())),
+        DataType::Binary => each(column, hashes, |row| bytes(array.as_binary::<i32>().value(row))),
+        DataType::LargeBinary => each(column, hashes, |row| bytes(array.as_binary::<i64>().value(row))),
+        DataType::BinaryView => each(column, hashes, |row| bytes(array.as_binary_view().value(row))),
+        DataType::FixedSizeBinary(_) => each(column, hashes, |row| bytes(array.as_fixed_size_binary().value(row))),
+        DataType::Float16 => floats::<Float16Type>(column, hashes, |v| v.to_f64()),
+        DataType::Float32 => floats::<Float32Type>(column, hashes, f64::from),
+        DataType::Float64 => floats::<Float64Type>(column, hashes, |v| v),
         DataType::Decimal128(..) => {
             let values = array.as_primitive::<Decimal128Type>().values();
-            each(array, hashes, |row| words(&[values[row] as u64, (values[row] >> 64) as u64]));
+            each(column, hashes, |row| words(&[values[row] as u64, (values[row] >> 64) as u64]));
         }
         DataType::Decimal256(..) => {
             let values = array.as_primitive::<Decimal256Type>().values();
-            each(array, hashes, |row| bytes(&values[row].to_le_bytes()));
+            each(column, hashes, |row| bytes(&values[row].to_le_bytes()));
         }
         DataType::UInt64 => {
             let values = array.as_primitive::<UInt64Type>().values();
-            each(array, hashes, |row| values[row]);
+            each(column, hashes, |row| values[row]);
         }
         kind @ DataType::Interval(_) => return Err(not_a_key(kind)),
         _ => downcast_primitive_array!(
-            array => integers(array, hashes),
+            array => integers(column, array, hashes),
             other => return Err(not_a_key(other)),
         ),
     }
@@ -64,8 +86,12 @@ fn not_a_key(kind: &DataType) -> Error {
     Error::query(format!("a value of type {kind} cannot be a grouping key"))
 }
 
-fn each(array: &dyn Array, hashes: &mut [u64], value: impl Fn(usize) -> u64) {
-    match array.nulls() {
+fn each(column: Column<'_>, hashes: &mut [u64], value: impl Fn(usize) -> u64) {
+    if let Some(places) = column.places {
+        let value = |place: &Option<usize>| place.map_or(NULL, &value);
+        return hashes.iter_mut().zip(places).for_each(|(hash, place)| *hash = mix(*hash, value(place)));
+    }
+    match column.array.nulls() {
         None => hashes.iter_mut().enumerate().for_each(|(row, hash)| *hash = mix(*hash, value(row))),
         Some(nulls) => hashes.iter_mut().enumerate().for_each(|(row, hash)| {
             *hash = mix(*hash, if nulls.is_valid(row) { value(row) } else { NULL });
@@ -73,14 +99,14 @@ fn each(array: &dyn Array, hashes: &mut [u64], value: impl Fn(usize) -> u64) {
     }
 }
 
-fn integers<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, hashes: &mut [u64]) {
+fn integers<T: ArrowPrimitiveType>(column: Column<'_>, array: &PrimitiveArray<T>, hashes: &mut [u64]) {
     let values = array.values();
-    each(array, hashes, |row| values[row].to_i64().map_or(0, |value| value as u64));
+    each(column, hashes, |row| values[row].to_i64().map_or(0, |value| value as u64));
 }
 
-fn floats<T: ArrowPrimitiveType>(array: &dyn Array, hashes: &mut [u64], widen: impl Fn(T::Native) -> f64) {
-    let values = array.as_primitive::<T>().values();
-    each(array, hashes, |row| match widen(values[row]) {
+fn floats<T: ArrowPrimitiveType>(column: Column<'_>, hashes: &mut [u64], widen: impl Fn(T::Native) -> f64) {
+    let values = column.array.as_primitive::<T>().values();
+    each(column, hashes, |row| match widen(values[row]) {
         0.0 => 0,
         value if value.is_nan() => f64::NAN.to_bits(),
         value => value.to_bits(),
@@ -110,7 +136,7 @@ fn mix(hash: u64, value: u64) -> u64 {
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::{Float64Array, Int16Array, Int64Array, StringArray, StringViewArray};
+    use arrow_array::{DictionaryArray, Float64Array, Int8Array, Int16Array, Int64Array, StringArray, StringViewArray};
 
     use super::*;
 
@@ -126,6 +152,20 @@ mod tests {
         let text = ["", "a", "eight by", "more than eight bytes"];
         let plain = hashes(vec![Arc::new(StringArray::from(text.to_vec()))]);
         assert_eq!(plain, hashes(vec![Arc::new(StringViewArray::from(text.to_vec()))]));
+    }
+
+    #[test]
+    fn values_of_a_dictionary_hash_as_they_do_alone() {
+        let words = ["b", "a", "b", "a longer word of more than eight bytes"].map(Some);
+        let values = Arc::new(StringArray::from_iter(words.into_iter().chain([None])));
+        let keys = [Some(2), None, Some(0), Some(4), Some(3), Some(1)];
+        let rows: StringArray =
+            keys.iter().map(|key| key.filter(|key| *key < 4).and_then(|key| words[key as usize])).collect();
+        let dictionary = DictionaryArray::new(Int8Array::from(keys.to_vec()), values);
+        assert_eq!(hashes(vec![Arc::new(dictionary)]), hashes(vec![Arc::new(rows)]));
+        let nothing =
+            DictionaryArray::new(Int8Array::from(vec![None]), Arc::new(StringArray::from(Vec::<&str>::new())));
+        assert_eq!(hashes(vec![Arc::new(nothing)]), hashes(vec![Arc::new(StringArray::from(vec![None::<&str>]))]));
     }
 
     #[test]

@@ -1,12 +1,10 @@
 //! Any of our functions over the distinct values of its argument.
 
-use std::{mem, sync::Arc};
+use std::{any::Any, mem, sync::Arc};
 
-use arrow_array::{Array, ArrayRef, BooleanArray, ListArray, cast::AsArray, new_empty_array};
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, ListArray, UInt32Array, cast::AsArray, new_empty_array};
 use arrow_buffer::OffsetBuffer;
-use arrow_row::{RowConverter, SortField};
 use arrow_schema::{DataType, Field, FieldRef};
-use hashbrown::HashTable;
 use thalweg_core::{
     Error, Result,
     aggregate::{Accumulator, Aggregate, Exactness},
@@ -16,19 +14,16 @@ use thalweg_memory::kernels::hash::hash_columns;
 use super::{
     Function,
     extreme::canonical,
-    rows::{counting, each, not_a_state},
+    rows::{alike, counting, not_a_state},
 };
+use crate::aggregate::groups::{KeyEncoder, packed::Packed};
 
 /// The function over the distinct values of its only argument, if these can be told apart.
 pub fn distinct(function: Function, arguments: &[DataType]) -> Option<Arc<dyn Aggregate>> {
     let [kind] = arguments else { return None };
-    converter(kind).ok()?;
+    KeyEncoder::new(arguments).ok()?;
     hash_columns(&[new_empty_array(kind)], 0).ok()?;
     Some(Arc::new(Distinct { function, kind: kind.clone() }))
-}
-
-fn converter(kind: &DataType) -> Result<RowConverter> {
-    Ok(RowConverter::new(vec![SortField::new(kind.clone())])?)
 }
 
 #[derive(Debug)]
@@ -52,11 +47,13 @@ impl Aggregate for Distinct {
     }
 
     fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
+        let encoders = [KeyEncoder::new(&[DataType::UInt32])?, KeyEncoder::new(std::slice::from_ref(&self.kind))?];
         Ok(Box::new(Sets {
             function: self.function.accumulator()?,
+            is_count: self.function.name == "count",
             kind: self.kind.clone(),
-            converter: converter(&self.kind)?,
-            found: Found::default(),
+            found: Packed::new(encoders.iter().map(KeyEncoder::groups).collect()),
+            encoders,
             count: 0,
         }))
     }
@@ -65,71 +62,40 @@ impl Aggregate for Distinct {
 /// The distinct values of all groups.
 struct Sets {
     function: Box<dyn Accumulator>,
+    is_count: bool,
     kind: DataType,
-    converter: RowConverter,
-    found: Found,
+    /// Of groups, and of values.
+    encoders: [KeyEncoder; 2],
+    /// Pairs of group and value, in the order in which they were first seen.
+    found: Packed,
     count: usize,
 }
 
-/// Pairs of group and value, in the order in which they were first seen.
-///
-/// ```text
-/// table: hash -> i      groups[i]      values[ends[i - 1]..ends[i]], as arrow-row writes it
-/// ```
-#[derive(Default)]
-struct Found {
-    table: HashTable<u32>,
-    hashes: Vec<u64>,
-    groups: Vec<u32>,
-    ends: Vec<usize>,
-    values: Vec<u8>,
-}
-
-impl Found {
-    fn value(&self, index: usize) -> &[u8] {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.values[start..self.ends[index]]
-    }
-
-    fn insert(&mut self, hash: u64, group: u32, value: &[u8]) {
-        // Spreads equal values of different groups.
-        let hash = hash ^ u64::from(group).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let is_same = |index: &u32| self.groups[*index as usize] == group && self.value(*index as usize) == value;
-        if self.table.find(hash, is_same).is_some() {
-            return;
-        }
-        let index = self.groups.len() as u32;
-        self.hashes.push(hash);
-        self.groups.push(group);
-        self.values.extend_from_slice(value);
-        self.ends.push(self.values.len());
-        let hashes = &self.hashes;
-        self.table.insert_unique(hash, index, |index| hashes[*index as usize]);
-    }
-
-    fn bytes(&self) -> usize {
-        self.table.allocation_size()
-            + self.values.capacity()
-            + self.groups.capacity() * size_of::<u32>()
-            + self.hashes.capacity() * size_of::<u64>()
-            + self.ends.capacity() * size_of::<usize>()
-    }
-}
-
 impl Sets {
-    /// Takes all values, by group.
-    fn drain(&mut self) -> Result<(ArrayRef, Vec<u32>, usize)> {
-        let found = mem::take(&mut self.found);
-        let mut order: Vec<usize> = (0..found.groups.len()).collect();
-        order.sort_by_key(|index| found.groups[*index]);
-        let parser = self.converter.parser();
-        let rows = order.iter().map(|index| parser.parse(found.value(*index)));
-        let column = match order.is_empty() {
-            true => new_empty_array(&self.kind),
-            false => self.converter.convert_rows(rows)?.pop().ok_or_else(not_a_state)?,
-        };
-        let groups = order.iter().map(|index| found.groups[*index]).collect();
-        Ok((column, groups, mem::take(&mut self.count)))
+    /// The group of each pair.
+    fn groups(&self) -> Result<impl Iterator<Item = usize>> {
+        let groups = self.found.first().ok_or_else(|| Error::bug("groups are whole numbers"))?;
+        Ok(groups.map(|group| group as usize))
+    }
+
+    /// How many values each group has.
+    fn lengths(&self) -> Result<Vec<usize>> {
+        let mut lengths = vec![0; self.count];
+        self.groups()?.for_each(|group| lengths[group] += 1);
+        Ok(lengths)
+    }
+
+    /// All values, by group.
+    fn values(&self, lengths: &[usize]) -> Result<ArrayRef> {
+        let mut next: Vec<usize> =
+            lengths.iter().scan(0, |end, length| Some(mem::replace(end, *end + length))).collect();
+        let mut order = vec![0; self.found.count()];
+        for (number, group) in self.groups()?.enumerate() {
+            order[next[group]] = number as u32;
+            next[group] += 1;
+        }
+        let columns = self.found.key_columns(&self.encoders, &order.into())?;
+        columns.into_iter().nth(1).ok_or_else(not_a_state)
     }
 }
 
@@ -142,12 +108,11 @@ impl Accumulator for Sets {
         count: usize,
     ) -> Result<()> {
         self.count = self.count.max(count);
-        let column = [canonical(&arguments[0])?];
-        let rows = self.converter.convert_columns(&column)?;
-        let hashes = hash_columns(&column, groups.len())?;
-        each(counting(arguments, filter).as_ref(), groups, |row, group| {
-            self.found.insert(hashes[row], group as u32, rows.row(row).as_ref());
-        });
+        let counting = counting(arguments, filter);
+        let rows = counting.map(|counting| UInt32Array::from_iter_values(counting.set_indices().map(|row| row as u32)));
+        let groups = self.encoders[0].encode(&[Arc::new(UInt32Array::from(groups.to_vec()))], groups.len())?;
+        let values = self.encoders[1].encode(&[canonical(&arguments[0])?], arguments[0].len())?;
+        self.found.number(&[groups, values], rows.as_ref());
         Ok(())
     }
 
@@ -160,23 +125,49 @@ impl Accumulator for Sets {
         self.update(&[list.values().slice(first, last - first)], None, &groups, count)
     }
 
+    fn can_absorb(&self) -> bool {
+        true
+    }
+
+    fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
+        self.count = self.count.max(count);
+        let other: &Self = alike(other)?;
+        self.found.absorb_with(&other.found, |group| i64::from(groups[group as usize]));
+        Ok(())
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
-        let (column, groups, count) = self.drain()?;
-        let mut lengths = vec![0; count];
-        groups.iter().for_each(|group| lengths[*group as usize] += 1);
-        i32::try_from(column.len())
+        let lengths = self.lengths()?;
+        i32::try_from(self.found.count())
             .map_err(|_| Error::environment("an aggregate has more distinct values than a snapshot can hold"))?;
+        let values = self.values(&lengths)?;
+        self.count = 0;
+        self.found = Packed::new(self.encoders.iter().map(KeyEncoder::groups).collect());
         let item = Arc::new(Field::new_list_field(self.kind.clone(), true));
-        Ok(vec![Arc::new(ListArray::try_new(item, OffsetBuffer::from_lengths(lengths), column, None)?)])
+        Ok(vec![Arc::new(ListArray::try_new(item, OffsetBuffer::from_lengths(lengths), values, None)?)])
     }
 
     fn take_result(&mut self) -> Result<ArrayRef> {
-        let (column, groups, count) = self.drain()?;
-        self.function.update(&[column], None, &groups, count)?;
-        self.function.take_result()
+        let lengths = self.lengths()?;
+        let result: ArrayRef = match self.is_count {
+            true => Arc::new(Int64Array::from_iter_values(lengths.iter().map(|length| *length as i64))),
+            false => {
+                let each = lengths.iter().zip(0..);
+                let groups: Vec<u32> = each.flat_map(|(length, group)| std::iter::repeat_n(group, *length)).collect();
+                self.function.update(&[self.values(&lengths)?], None, &groups, self.count)?;
+                self.function.take_result()?
+            }
+        };
+        self.found.clear();
+        self.count = 0;
+        Ok(result)
     }
 
     fn bytes(&self) -> usize {
-        self.found.bytes()
+        self.found.size()
     }
 }

@@ -1,55 +1,18 @@
 //! Keys that are one whole number: a table by value where the range allows, a hash table where not.
 
-use std::sync::Arc;
+#[cfg(test)]
+mod tests;
 
-use arrow_array::{ArrayRef, Int64Array, PrimitiveArray, UInt32Array, cast::AsArray, downcast_integer_array, types::*};
-use arrow_buffer::{ArrowNativeType, NullBuffer, ScalarBuffer};
-use arrow_cast::cast;
-use arrow_schema::{DataType, TimeUnit};
-use hashbrown::HashTable;
-use thalweg_core::{Error, Result};
+use arrow_array::UInt32Array;
 use thalweg_memory::{
     kernels::bounds::bounds,
     simd::{Level, prefetch},
 };
 
-/// The keys of some rows.
-pub struct Integers {
-    /// The keys; where there is none, some number.
-    pub values: ScalarBuffer<i64>,
-    /// Where there is a key, if not everywhere.
-    pub nulls: Option<NullBuffer>,
-}
-
-impl Integers {
-    /// Whether keys of this type are whole numbers that fit.
-    pub fn are(kind: &DataType) -> bool {
-        use DataType::*;
-        matches!(kind, Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | Date32)
-            || matches!(kind, Timestamp(TimeUnit::Microsecond, _) | Time64(TimeUnit::Microsecond))
-    }
-
-    /// The keys in a column; those that have 64 bits are not copied.
-    pub fn new(column: &ArrayRef) -> Result<Self> {
-        fn widened<T: ArrowPrimitiveType>(column: &PrimitiveArray<T>) -> ScalarBuffer<i64> {
-            column.values().iter().map(|value| value.to_i64().unwrap_or_default()).collect()
-        }
-        let array = column.as_ref();
-        let values = match array.data_type() {
-            DataType::Int64 => array.as_primitive::<Int64Type>().values().clone(),
-            DataType::Timestamp(TimeUnit::Microsecond, _) => {
-                array.as_primitive::<TimestampMicrosecondType>().values().clone()
-            }
-            DataType::Time64(TimeUnit::Microsecond) => array.as_primitive::<Time64MicrosecondType>().values().clone(),
-            DataType::Date32 => widened(array.as_primitive::<Date32Type>()),
-            _ => downcast_integer_array!(
-                array => widened(array),
-                other => return Err(Error::bug(format!("a key of type {other} is no whole number"))),
-            ),
-        };
-        Ok(Self { values, nulls: array.nulls().filter(|nulls| nulls.null_count() > 0).cloned() })
-    }
-}
+use super::{
+    table::{TOGETHER, Table as Hashed, mix},
+    whole::Integers,
+};
 
 /// Distinct whole numbers, numbered from zero in the order of their first appearance.
 pub struct IntegerGroups {
@@ -59,13 +22,15 @@ pub struct IntegerGroups {
     table: Table,
     /// How many keys there were before the table was last cleared: there may be as many again.
     expected: usize,
+    /// Whether many of the last keys were new.
+    were_new: bool,
 }
 
 enum Table {
     /// The number of key `base + i` stands at `i`.
     Dense { base: i64, numbers: Vec<u32> },
-    /// Keys with their numbers.
-    Hashed(HashTable<(i64, u32)>),
+    /// By hash.
+    Hashed(Hashed),
 }
 
 const ABSENT: u32 = u32::MAX;
@@ -78,7 +43,13 @@ const SMALL: usize = 1 << 14;
 
 impl Default for IntegerGroups {
     fn default() -> Self {
-        Self { keys: Vec::new(), null: None, table: Table::Dense { base: 0, numbers: Vec::new() }, expected: 0 }
+        Self {
+            keys: Vec::new(),
+            null: None,
+            table: Table::Dense { base: 0, numbers: Vec::new() },
+            expected: 0,
+            were_new: true,
+        }
     }
 }
 
@@ -124,9 +95,10 @@ impl IntegerGroups {
             // It stands in order.
             Table::Dense { numbers, .. } => numbers.iter().copied().filter(|number| *number != ABSENT).collect(),
             Table::Hashed(_) => {
-                let mut order: Vec<u32> = (0..self.keys.len() as u32).filter(known).collect();
-                order.sort_unstable_by_key(|number| self.keys[*number as usize]);
-                order
+                let all = self.keys.iter().copied().zip(0..);
+                let mut order: Vec<(i64, u32)> = all.filter(|(_, number)| known(number)).collect();
+                order.sort_unstable();
+                order.into_iter().map(|(_, number)| number).collect()
             }
         };
         if let Some(null) = self.null {
@@ -135,14 +107,15 @@ impl IntegerGroups {
         order
     }
 
-    /// The keys as a column of their type.
-    pub fn column(&self, kind: &DataType) -> Result<ArrayRef> {
-        let nulls = self.null.map(|null| (0..self.keys.len()).map(|number| number != null as usize).collect());
-        let keys: ArrayRef = Arc::new(Int64Array::new(self.keys.clone().into(), nulls));
-        match kind {
-            DataType::Date32 => Ok(cast(&cast(&keys, &DataType::Int32)?, kind)?),
-            _ => Ok(cast(&keys, kind)?),
-        }
+    /// The keys of all groups, in their order; of the one without some number.
+    pub fn all(&self) -> &[i64] {
+        &self.keys
+    }
+
+    /// The keys of these groups.
+    pub fn keys(&self, numbers: &[u32]) -> Integers {
+        let nulls = self.null.map(|null| numbers.iter().map(|number| *number != null).collect());
+        Integers { values: numbers.iter().map(|number| self.keys[*number as usize]).collect(), nulls }
     }
 
     /// A table of these groups only.
@@ -162,6 +135,9 @@ impl IntegerGroups {
 
     /// Forgets all keys, and keeps the memory for those to come.
     pub fn clear(&mut self) {
+        if self.keys.is_empty() {
+            return;
+        }
         match &mut self.table {
             Table::Dense { base, numbers } if self.keys.len() < numbers.len() / 16 => {
                 let known = self.keys.iter().zip(0..).filter(|(_, number)| Some(*number) != self.null);
@@ -179,7 +155,7 @@ impl IntegerGroups {
     pub fn size(&self) -> usize {
         let table = match &self.table {
             Table::Dense { numbers, .. } => numbers.capacity() * size_of::<u32>(),
-            Table::Hashed(table) => table.allocation_size(),
+            Table::Hashed(table) => table.size(),
         };
         self.keys.capacity() * size_of::<i64>() + table
     }
@@ -219,12 +195,12 @@ impl IntegerGroups {
                 // As keys fill their range, the table by value becomes the smaller one.
                 let all = bounds(Level::best(), &self.keys).map_or((low, high), |(l, h)| (l.min(low), h.max(high)));
                 let range = all.1.wrapping_sub(all.0) as u64;
-                if range >= affordable as u64 / 2 || table.len() < SMALL {
+                if range >= affordable as u64 / 2 || table.held() < SMALL {
                     return;
                 }
                 let mut numbers = vec![ABSENT; range as usize + 1];
-                for (key, number) in table.iter() {
-                    numbers[(key - all.0) as usize] = *number;
+                for (key, number) in self.keys.iter().zip(0..).filter(|(_, number)| Some(*number) != self.null) {
+                    numbers[(key - all.0) as usize] = number;
                 }
                 self.table = Table::Dense { base: all.0, numbers };
             }
@@ -257,21 +233,31 @@ impl IntegerGroups {
     }
 
     fn hash(&mut self) {
-        let mut table = HashTable::with_capacity(self.keys.len() * 2);
+        let mut table = Hashed::with_capacity(self.keys.len() * 2);
         for (key, number) in self.keys.iter().zip(0..) {
             if Some(number) != self.null {
-                table.insert_unique(mix(*key), (*key, number), |(key, _)| mix(*key));
+                table.number(mix(*key as u64), number, |_| false);
             }
         }
         self.table = Table::Hashed(table);
     }
 
-    /// The numbers of some keys. A table by value is asked first, and made larger when it has no place for one.
+    /// The numbers of some keys.
     fn number_all(&mut self, keys: &[i64]) -> Vec<u32> {
-        if matches!(self.table, Table::Hashed(_)) {
+        if self.were_new || matches!(self.table, Table::Hashed(_)) {
             self.make_room(keys);
         }
-        let mut found = vec![0; keys.len()];
+        let (before, mut found) = (self.keys.len(), vec![0; keys.len()]);
+        match &mut self.table {
+            Table::Dense { base, numbers } if self.were_new => insert(*base, numbers, keys, &mut self.keys, &mut found),
+            _ => self.number_known(keys, &mut found),
+        }
+        self.were_new = (self.keys.len() - before) * 16 > keys.len();
+        found
+    }
+
+    /// The numbers of keys that mostly are there. A table by value is asked first, and made larger when it has no place for one.
+    fn number_known(&mut self, keys: &[i64], found: &mut [u32]) {
         let mut done = 0;
         while done < keys.len() {
             let (rest, places) = (&keys[done..], &mut found[done..]);
@@ -288,12 +274,18 @@ impl IntegerGroups {
                     }
                 }
                 Table::Hashed(table) => {
-                    places.iter_mut().zip(rest).for_each(|(place, key)| *place = hashed(table, &mut self.keys, *key));
+                    for (keys, places) in rest.chunks(TOGETHER).zip(places.chunks_mut(TOGETHER)) {
+                        let mut hashes = [0; TOGETHER];
+                        keys.iter().zip(&mut hashes).for_each(|(key, hash)| *hash = mix(*key as u64));
+                        table.touch(&hashes[..keys.len()]);
+                        for ((key, hash), place) in keys.iter().zip(hashes).zip(places) {
+                            *place = hashed(table, &mut self.keys, *key, hash);
+                        }
+                    }
                     done = keys.len();
                 }
             }
         }
-        found
     }
 
     /// The number of a key for which there is room.
@@ -308,7 +300,7 @@ impl IntegerGroups {
                 }
                 *number
             }
-            Table::Hashed(table) => hashed(table, keys, key),
+            Table::Hashed(table) => hashed(table, keys, key, mix(key as u64)),
         }
     }
 
@@ -338,72 +330,28 @@ fn look_up(base: i64, numbers: &[u32], keys: &[i64], found: &mut [u32]) -> usize
     done
 }
 
-fn hashed(table: &mut HashTable<(i64, u32)>, keys: &mut Vec<i64>, key: i64) -> u32 {
-    let entry = table.entry(mix(key), |(other, _)| *other == key, |(other, _)| mix(*other));
-    let found = entry.or_insert_with(|| {
-        keys.push(key);
-        (key, keys.len() as u32 - 1)
-    });
-    found.get().1
-}
-
-/// Spreads a key over all bits.
-fn mix(key: i64) -> u64 {
-    let wide = u128::from(key as u64 ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f;
-    wide as u64 ^ (wide >> 64) as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use rand::{RngExt, SeedableRng, rngs::StdRng};
-
-    use super::*;
-
-    #[test]
-    fn numbers_are_those_of_a_map_whatever_the_range() {
-        for seed in 0..200 {
-            let mut random = StdRng::seed_from_u64(seed);
-            let (mut groups, mut expected) = (IntegerGroups::default(), BTreeMap::new());
-            let (mut width, mut center) = (0, 0);
-            for call in 0..random.random_range(1..20) {
-                // A table that was cleared is as good as a new one, whatever keys come then.
-                if call == 0 || random.random_bool(0.2) {
-                    groups.clear();
-                    expected.clear();
-                    width = [3, 1000, 200_000, i64::MAX][random.random_range(0..4)];
-                    center = [0, -5000, i64::MAX, i64::MIN][random.random_range(0..4)];
-                }
-                let rows = random.random_range(0..3000);
-                let near = |random: &mut StdRng| center.saturating_add(random.random_range(-width..=width));
-                let values: Vec<i64> = (0..rows).map(|_| near(&mut random)).collect();
-                let with_nulls = random.random_bool(0.3);
-                let known: Vec<bool> = (0..rows).map(|_| !with_nulls || random.random_bool(0.9)).collect();
-                let nulls = with_nulls.then(|| NullBuffer::from(known.clone()));
-                let chosen = random.random_bool(0.3).then(|| {
-                    UInt32Array::from((0..rows as u32).filter(|_| random.random_bool(0.5)).collect::<Vec<_>>())
-                });
-                let keys = Integers { values: values.clone().into(), nulls };
-                let found = groups.number(&keys, chosen.as_ref());
-                let rows = chosen.map_or((0..rows as u32).collect(), |rows| rows.values().to_vec());
-                assert_eq!(found.len(), rows.len());
-                for (number, row) in found.into_iter().zip(rows) {
-                    let key = known[row as usize].then_some(values[row as usize]);
-                    let next = expected.len() as u32;
-                    assert_eq!(number, *expected.entry(key).or_insert(next), "seed {seed}, key {key:?}");
-                }
-            }
-            assert_eq!(groups.count(), expected.len());
-            assert_eq!(groups.sorted(), expected.values().copied().collect::<Vec<_>>(), "seed {seed}");
-            let half: Vec<u32> = (0..expected.len() as u32).step_by(2).collect();
-            let kept = groups.only(&half);
-            let mut again = kept.only(&(0..half.len() as u32).collect::<Vec<_>>());
-            let numbers = again.absorb(&groups);
-            for (number, kept) in half.iter().zip(0..) {
-                assert_eq!(numbers[*number as usize], kept, "seed {seed}");
-            }
-            assert_eq!(again.count(), groups.count());
-        }
+/// The numbers of keys of which many are new, each of which has a place: where a branch could not be foretold, every key is
+/// written, and kept if it is new.
+fn insert(base: i64, numbers: &mut [u32], keys: &[i64], all: &mut Vec<i64>, found: &mut [u32]) {
+    let mut next = all.len();
+    all.resize(next + keys.len(), 0);
+    for (key, found) in keys.iter().zip(found) {
+        let number = &mut numbers[key.wrapping_sub(base) as usize];
+        let is_new = *number == ABSENT;
+        *number = if is_new { next as u32 } else { *number };
+        *found = *number;
+        all[next] = *key;
+        next += usize::from(is_new);
     }
+    all.truncate(next);
+}
+
+#[inline]
+fn hashed(table: &mut Hashed, keys: &mut Vec<i64>, key: i64, hash: u64) -> u32 {
+    let new = keys.len() as u32;
+    let number = table.number(hash, new, |number| keys[number as usize] == key);
+    if number == new {
+        keys.push(key);
+    }
+    number
 }
