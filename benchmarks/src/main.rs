@@ -6,7 +6,7 @@
 //! * [`machine`]: bandwidth, time and CPU time
 //! * [`measure`]: runs things several times, and writes down what they took
 //! * [`chart`]: the measurements as a picture
-//! * [`stream`]: made-up streams
+//! * [`stream`]: made-up streams, and [`shapes`]: the columns of their keys
 //! * [`expected`]: what must come out of windows over them
 //! * [`table`]: tables as text, and [`scratch`]: where their files are
 //! * [`live`]: rows that come at a fixed rate
@@ -23,6 +23,7 @@ mod measure;
 mod peers;
 mod scratch;
 mod selection;
+mod shapes;
 mod stream;
 mod table;
 mod window;

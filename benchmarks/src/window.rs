@@ -10,6 +10,7 @@ use crate::{
     expected::{Expected, Groups, Row, Windows},
     machine::cores,
     measure::{Case, Report, Run, parameters},
+    shapes::Shape,
     stream::{self, Keys},
 };
 
@@ -29,6 +30,7 @@ struct Input {
     name: &'static str,
     keys: Keys,
     is_keyed: bool,
+    shape: Shape,
     disorder: i64,
     /// The number of rows is two to the power of this, or of the second if it shall be quick.
     rows: (u32, u32),
@@ -95,7 +97,16 @@ const INPUTS: &[Input] = &[
         &[one("count(DISTINCT key) ", Value::DistinctKeys)],
     ),
     input("1 k keys, out of order", Keys::Uniform(1_000), true, DISORDER, (23, 21), &[one("median ", Value::Median)]),
+    shaped("10 k keys of two numbers", Shape::Pair),
+    shaped("10 k keys of text", Shape::Text),
+    shaped("10 k keys of a dictionary", Shape::Dictionary),
+    shaped("10 k keys of text and a date", Shape::TextAndDay),
 ];
+
+const fn shaped(name: &'static str, shape: Shape) -> Input {
+    let queries = &[Question { name: ("average ", ""), value: Value::Average, windows: TUMBLE, sums: "fast" }];
+    Input { shape, ..input(name, Keys::Uniform(10_000), true, 0, (24, 21), queries) }
+}
 
 const fn input(
     name: &'static str,
@@ -105,7 +116,7 @@ const fn input(
     rows: (u32, u32),
     queries: &'static [Question],
 ) -> Input {
-    Input { name, keys, is_keyed, disorder, rows, queries }
+    Input { name, keys, is_keyed, shape: Shape::Whole, disorder, rows, queries }
 }
 
 /// Measures each question on each stream.
@@ -120,16 +131,21 @@ pub fn run(report: &mut Report) -> Result<(), String> {
         let mut cases = Vec::new();
         for question in input.queries.iter().filter(|question| report.wants(&variant(question))) {
             let memory = Memory::default();
-            memory.put("readings", stream.clone()).map_err(|error| error.to_string())?;
-            let expected = question.expected(&stream, input);
-            let query = question.sql(input.is_keyed);
+            let shaped = match input.shape {
+                Shape::Whole => stream.clone(),
+                shape => shape.shape(&stream, input.keys.count())?,
+            };
+            let bytes = shaped.iter().flatten().map(RecordBatch::get_array_memory_size).sum::<usize>();
+            memory.put("readings", shaped).map_err(|error| error.to_string())?;
+            let (expected, shape) = (question.expected(&stream, input), input.shape);
+            let query = question.sql(input);
             let statement = query.clone();
             let case = Case {
                 workload: "window",
                 variant: variant(question),
                 parameters: parameters([
                     ("query", json!(query)),
-                    ("input", json!("24-byte rows, in memory, a million a second of event time")),
+                    ("input", json!("rows in memory, a million a second of event time")),
                     ("keys", json!(input.keys.to_string())),
                     ("disorder_us", json!(input.disorder)),
                     ("float.sum", json!(question.sums)),
@@ -137,7 +153,11 @@ pub fn run(report: &mut Report) -> Result<(), String> {
                     ("rows_out", json!(expected.rows())),
                 ]),
                 rows: rows as u64,
-                bytes_per_row: if input.is_keyed { 24.0 } else { 16.0 },
+                bytes_per_row: match (input.is_keyed, input.shape) {
+                    (false, _) => 16.0,
+                    (true, Shape::Whole) => 24.0,
+                    _ => bytes as f64 / rows as f64,
+                },
                 // A windowed aggregate has one instance, and reads on one core.
                 workers: 1,
             };
@@ -145,7 +165,10 @@ pub fn run(report: &mut Report) -> Result<(), String> {
                 let found = results(&memory, question.sums, input.disorder, &statement);
                 let found = found.map_err(|error| error.to_string())?;
                 let expected = Rc::clone(&expected);
-                Ok(Box::new(move || expected.compare(&found)))
+                Ok(Box::new(move || {
+                    let found = found.iter().map(|rows| shape.read(rows)).collect::<Result<Vec<_>, _>>()?;
+                    expected.compare(&found)
+                }))
             });
             cases.push((case, run));
         }
@@ -156,8 +179,9 @@ pub fn run(report: &mut Report) -> Result<(), String> {
 }
 
 impl Question {
-    fn sql(&self, is_keyed: bool) -> String {
-        let key = if is_keyed { ", key" } else { "" };
+    fn sql(&self, input: &Input) -> String {
+        let keys = if input.is_keyed { input.shape.columns() } else { &[] };
+        let key: String = keys.iter().map(|key| format!(", {key}")).collect();
         let value = match self.value {
             Value::Average => "avg(value)",
             Value::DistinctValues => "count(DISTINCT value)",
