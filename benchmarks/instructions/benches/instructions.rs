@@ -35,6 +35,7 @@ const ROWS: usize = 16_384;
 fn at_most(portable: u64, avx2: u64) -> LibraryBenchmarkConfig {
     let limit = if Level::best().name() == "portable" { portable } else { avx2 };
     let mut config = LibraryBenchmarkConfig::default();
+    config.pass_through_env("THALWEG_SIMD");
     config.tool(Callgrind::default().hard_limits([(EventKind::Ir, limit)]));
     config
 }
@@ -69,39 +70,39 @@ fn text() -> (Vec<u8>, Vec<u32>) {
     (text, ends)
 }
 
-#[library_benchmark(config = at_most(320_000, 150_000))]
+#[library_benchmark(config = at_most(352_000, 109_000))]
 #[bench::rows(keys())]
 fn a_comparison(rows: RecordBatch) -> Option<Selection> {
     let predicate = Predicate::Compare(Comparison::Less, Value::Column(0), Value::Constant(Constant::Whole(1 << 28)));
     black_box(select(&predicate, &rows, None, Level::best()).ok())
 }
 
-#[library_benchmark(config = at_most(560_000, 280_000))]
+#[library_benchmark(config = at_most(444_000, 178_000))]
 #[bench::rows(keys())]
 fn a_remainder(rows: RecordBatch) -> Option<Selection> {
     let predicate = Predicate::Residue(0, Residue::new(10, 0).expect("ten is no zero"));
     black_box(select(&predicate, &rows, None, Level::best()).ok())
 }
 
-#[library_benchmark(config = at_most(150_000, 28_000))]
+#[library_benchmark(config = at_most(158_000, 36_000))]
 #[bench::rows(numbers())]
 fn smallest_and_largest(values: Vec<i64>) -> Option<(i64, i64)> {
     black_box(bounds(Level::best(), &values))
 }
 
-#[library_benchmark(config = at_most(150_000, 35_000))]
+#[library_benchmark(config = at_most(150_000, 40_500))]
 #[bench::rows((0..ROWS as i64).collect())]
 fn whether_they_ascend(values: Vec<i64>) -> bool {
     black_box(extent(Level::best(), &values).is_some_and(|extent| extent.ascends))
 }
 
-#[library_benchmark(config = at_most(260_000, 260_000))]
+#[library_benchmark(config = at_most(259_000, 259_000))]
 #[bench::rows(keys())]
 fn a_hash_per_row(rows: RecordBatch) -> Option<Vec<u64>> {
     black_box(hash_columns(rows.columns(), ROWS).ok())
 }
 
-#[library_benchmark(config = at_most(830_000, 830_000))]
+#[library_benchmark(config = at_most(840_000, 460_000))]
 #[bench::rows(sums())]
 fn exact_sums_per_group(input: (Vec<ExactSum>, Vec<f64>, Vec<u32>)) -> Vec<ExactSum> {
     let (mut sums, values, groups) = input;
@@ -109,7 +110,7 @@ fn exact_sums_per_group(input: (Vec<ExactSum>, Vec<f64>, Vec<u32>)) -> Vec<Exact
     sums
 }
 
-#[library_benchmark(config = at_most(690_000, 690_000))]
+#[library_benchmark(config = at_most(248_000, 128_000))]
 #[bench::rows(floats())]
 fn an_exact_sum(values: Vec<f64>) -> f64 {
     let mut sum = ExactSum::default();
@@ -123,7 +124,7 @@ fn exact_means(values: Vec<i64>) -> f64 {
     black_box(values.iter().map(|value| quotient(i128::from(*value) << 40, -74, 1000)).sum())
 }
 
-#[library_benchmark(config = at_most(21_000, 6_800))]
+#[library_benchmark(config = at_most(23_700, 10_100))]
 #[bench::rows(floats())]
 fn a_plain_sum(values: Vec<f64>) -> f64 {
     black_box(plain_sum(Level::best(), &values))
@@ -135,7 +136,7 @@ fn a_sum_of_whole_numbers(values: Vec<i64>) -> i128 {
     black_box(whole_sum(Level::best(), &values))
 }
 
-#[library_benchmark(config = at_most(130_000, 100_000))]
+#[library_benchmark(config = at_most(146_000, 66_500))]
 #[bench::lines(text())]
 fn fields_of_a_thousand_lines(input: (Vec<u8>, Vec<u32>)) -> usize {
     let (text, mut ends) = input;
@@ -150,7 +151,7 @@ fn objects() -> (Vec<u8>, Vec<u32>) {
     (text, ends)
 }
 
-#[library_benchmark(config = at_most(1_000_000, 1_000_000))]
+#[library_benchmark(config = at_most(354_000, 138_000))]
 #[bench::lines(objects())]
 fn members_of_a_thousand_objects(input: (Vec<u8>, Vec<u32>)) -> usize {
     let (text, mut ends) = input;

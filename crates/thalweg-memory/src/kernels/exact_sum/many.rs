@@ -12,7 +12,7 @@ const LANES: usize = 64;
 const FOLDED: usize = 256;
 
 /// How many sums go beside each other.
-const CHAINS: usize = 8;
+const CHAINS: usize = 32;
 
 /// How many bytes ahead of the values that are added memory is asked for.
 const AHEAD: usize = 2048;
@@ -34,7 +34,7 @@ pub fn add_grouped(
 }
 
 at_level! {
-    fn add_each(sums: &mut [ExactSum], values: &[f64], groups: &[u32]) -> bool = each
+    fn add_each(sums: &mut [ExactSum], values: &[f64], groups: &[u32]) -> bool = each, false, true
 }
 
 at_level! {
@@ -42,12 +42,14 @@ at_level! {
     pub fn add_all(sum: &mut ExactSum, values: &[f64]) -> bool = all
 }
 
+/// Vectors help where each of their numbers can be shifted by bits of its own, which AVX2 does first.
 #[inline(always)]
-fn each(sums: &mut [ExactSum], values: &[f64], groups: &[u32]) -> bool {
+fn each(has_shifts: bool, sums: &mut [ExactSum], values: &[f64], groups: &[u32]) -> bool {
     let mut is_beyond = false;
     let (mut low, mut high) = ([0; LANES], [0; LANES]);
     for (values, groups) in values.chunks(LANES).zip(groups.chunks(LANES)) {
-        if let (Some(values), Some(groups)) = (values.as_array(), groups.as_array::<LANES>())
+        if has_shifts
+            && let (Some(values), Some(groups)) = (values.as_array(), groups.as_array::<LANES>())
             && fixed(values, &mut low, &mut high)
         {
             for lane in 0..LANES {
@@ -67,6 +69,19 @@ fn each(sums: &mut [ExactSum], values: &[f64], groups: &[u32]) -> bool {
         }
     }
     is_beyond
+}
+
+/// A sum that is exact in any order.
+#[inline(always)]
+fn plain(values: &[f64; FOLDED]) -> f64 {
+    let (rows, _) = values.as_chunks::<CHAINS>();
+    let mut sums = [0.0; CHAINS];
+    for row in rows {
+        for lane in 0..CHAINS {
+            sums[lane] += row[lane];
+        }
+    }
+    sums.into_iter().sum()
 }
 
 /// The upper and lower halves of what [`super::fixed`] gives, if all values fit the window. A shift by 64 or more gives 0, as
@@ -140,19 +155,23 @@ fn folds(values: &[f64; FOLDED]) -> Option<i128> {
     // A number of this size has no bits below the unit, so that adding it rounds, and subtracting it again is exact.
     let rounding = |unit: i32| 1.5 * power_of_two(52 + unit);
     let (coarse, fine) = (rounding(exponent - 43), rounding((exponent - 87).max(UNIT)));
-    let (mut high, mut low, mut left) = ([0.0; CHAINS], [0.0; CHAINS], [0; CHAINS]);
-    for row in rows {
+    let (mut first, mut second) = ([0.0; FOLDED], [0.0; FOLDED]);
+    // One thing a loop, or the compiler takes the chains apart.
+    for i in 0..FOLDED {
+        first[i] = values[i] + coarse - coarse;
+    }
+    for i in 0..FOLDED {
+        second[i] = values[i] - first[i] + fine - fine;
+    }
+    let mut left = [0; CHAINS];
+    for row in 0..FOLDED / CHAINS {
         for lane in 0..CHAINS {
-            let first = row[lane] + coarse - coarse;
-            let rest = row[lane] - first;
-            let second = rest + fine - fine;
-            high[lane] += first;
-            low[lane] += second;
-            left[lane] |= (rest - second).to_bits();
+            let i = row * CHAINS + lane;
+            left[lane] |= (values[i] - first[i] - second[i]).to_bits();
         }
     }
-    let units = |sums: [f64; CHAINS]| (sums.into_iter().sum::<f64>() * power_of_two(-UNIT)) as i128;
-    left.into_iter().all(|left| left == 0).then(|| units(high) + units(low))
+    let units = |parts: &[f64; FOLDED]| (plain(parts) * power_of_two(-UNIT)) as i128;
+    left.into_iter().all(|left| left == 0).then(|| units(&first) + units(&second))
 }
 
 #[cfg(test)]
