@@ -165,9 +165,9 @@ fn folds(values: &[f64; FOLDED]) -> Option<i128> {
     }
     let mut left = [0; CHAINS];
     for row in 0..FOLDED / CHAINS {
-        for lane in 0..CHAINS {
+        for (lane, left) in left.iter_mut().enumerate() {
             let i = row * CHAINS + lane;
-            left[lane] |= (values[i] - first[i] - second[i]).to_bits();
+            *left |= (values[i] - first[i] - second[i]).to_bits();
         }
     }
     let units = |parts: &[f64; FOLDED]| (plain(parts) * power_of_two(-UNIT)) as i128;
