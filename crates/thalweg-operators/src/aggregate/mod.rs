@@ -160,7 +160,7 @@ impl Aggregate {
         self.pane(id)?;
         let Self { panes, functions, .. } = self;
         let pane = panes.get_mut(&id).ok_or_else(|| Error::bug("a pane was just inserted"))?;
-        pane.add(functions, &Arrivals { keys, rows: None, count: *count, arguments, filters })
+        pane.add(functions, &Arrivals { keys, count: *count, arguments, filters })
     }
 
     /// The pane, new if need be; the windows that contain it are then open.

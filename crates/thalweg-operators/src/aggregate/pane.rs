@@ -31,8 +31,6 @@ enum Values {
 pub struct Arrivals<'a> {
     /// The keys of these rows.
     pub keys: &'a Keys,
-    /// Which of the keys are these rows', if not all.
-    pub rows: Option<&'a UInt32Array>,
     /// How many rows there are.
     pub count: usize,
     /// The argument columns of each aggregate.
@@ -49,7 +47,7 @@ impl Pane {
 
     /// Adds rows.
     pub fn add(&mut self, functions: &[Arc<dyn Aggregate>], arrivals: &Arrivals<'_>) -> Result<()> {
-        let numbers = self.groups.number(arrivals.keys, arrivals.rows);
+        let numbers = self.groups.number(arrivals.keys, None);
         let count = self.groups.count();
         for (i, accumulator) in self.live(functions)?.iter_mut().enumerate() {
             let (arguments, filter) = (&arrivals.arguments[i][..], arrivals.filters[i].as_ref());
