@@ -6,6 +6,7 @@
 //! * [`pane`]: groups with their running values
 //! * [`sliding`]: the panes of windows that overlap, merged ahead
 //! * [`groups`]: distinct keys, numbered
+//! * [`values`]: what the expressions give for a batch
 //! * [`functions`]: aggregate functions of our own
 
 pub mod functions;
@@ -13,6 +14,7 @@ pub mod groups;
 pub mod pane;
 pub mod placing;
 pub mod sliding;
+mod values;
 pub mod windowing;
 
 #[cfg(test)]
@@ -20,16 +22,14 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ops::Range,
     sync::Arc,
 };
 
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array, cast::AsArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::{DataType, SchemaRef};
 use arrow_select::take::take;
 use thalweg_core::{
-    Batch, Error, Frontier, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, Selection, State, Timestamp,
-    Window,
+    Batch, Error, Frontier, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, State, Timestamp, Window,
     aggregate::Aggregate as Function,
     expression::Expression,
     state::{Reader, Writer},
@@ -39,6 +39,7 @@ use groups::KeyEncoder;
 use pane::{Arrivals, Pane};
 use placing::Rows;
 use sliding::{Maker, Sliding};
+use values::Values;
 use windowing::{PaneId, Windowing};
 
 /// One aggregate of an [`Aggregate`] operator.
@@ -75,12 +76,24 @@ pub struct Aggregate {
     /// The windows that still have to be emitted: each has at least one pane.
     open: BTreeSet<(Timestamp, Timestamp)>,
     reached: Timestamp,
-    closed: Option<RecordBatch>,
+    closed: Option<Closed>,
     sliding: Sliding,
     /// The pane of a window that was closed, with memory for the groups of the next.
     spare: Option<Spare>,
     /// Rows, groups and windows that came since the state was last measured.
     grown: usize,
+}
+
+/// A window of which not all groups are emitted.
+struct Closed {
+    window: Window,
+    pane: Pane,
+    /// What the aggregates give, one row per group.
+    results: Vec<ArrayRef>,
+    /// The groups in the order of their keys.
+    order: UInt32Array,
+    /// How many of them are emitted.
+    emitted: usize,
 }
 
 /// A pane without groups.
@@ -193,33 +206,6 @@ impl Aggregate {
         }
     }
 
-    fn values(&self, batch: &Batch) -> Result<Values> {
-        let selected = batch.selection().map(|selection| selection.to_indices());
-        let packed = |all: ArrayRef| -> Result<ArrayRef> {
-            Ok(match &selected {
-                None => all,
-                Some(rows) => take(&all, rows, None)?,
-            })
-        };
-        let evaluate = |expression: &Arc<dyn Expression>, batch: &Batch| packed(expression.evaluate(batch)?);
-        let keys = self.keys.iter().map(|key| evaluate(key, batch)).collect::<Result<Vec<_>>>()?;
-        let (mut arguments, mut filters) = (Vec::new(), Vec::new());
-        for call in &self.calls {
-            // An argument that may fail sees only the rows for which the filter holds.
-            let (batch, filter) = match &call.filter {
-                None => (batch.clone(), None),
-                Some(filter) => {
-                    let mask = filter.evaluate(batch)?;
-                    let counted = Selection::narrow(batch.selection(), mask.as_boolean());
-                    (batch.clone().with_selection(counted), Some(packed(mask)?))
-                }
-            };
-            arguments.push(call.arguments.iter().map(|a| evaluate(a, &batch)).collect::<Result<Vec<_>>>()?);
-            filters.push(filter.map(|mask| mask.as_boolean().clone()));
-        }
-        Ok(Values { keys, count: batch.len(), arguments, filters })
-    }
-
     /// Looks after the memory limit now and then; `more` is what is held beside the state.
     fn check_memory(&mut self, out: &Output, more: &Pane) -> Result<()> {
         if self.grown < GROWTH.saturating_add(self.panes.len()) {
@@ -246,17 +232,19 @@ impl Aggregate {
             }
         };
         self.check_memory(out, &groups)?;
-        let count = groups.count();
-        let columns = groups.take_result(&self.functions, &self.encoder)?;
-        self.recycle(groups, count);
-        self.closed = Some(self.with_bounds(window, columns)?);
+        let results = groups.take_results(&self.functions)?;
+        let order = groups.sorted();
+        self.closed = Some(Closed { window, pane: groups, results, order, emitted: 0 });
         Ok(())
     }
 
-    fn with_bounds(&self, window: Window, mut columns: Vec<ArrayRef>) -> Result<RecordBatch> {
-        let rows = columns.first().map_or(0, |column| column.len());
-        if let Some(bounds) = self.windowing.bounds(window, rows, self.output.fields()) {
-            columns.splice(0..0, bounds);
+    /// The rows of some groups of a window. Made a batch at a time, in memory that the last one had.
+    fn rows(&self, closed: &Closed, groups: &UInt32Array) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(self.output.fields().len());
+        columns.extend(self.windowing.bounds(closed.window, groups.len(), self.output.fields()).into_iter().flatten());
+        columns.extend(closed.pane.keys(&self.encoder, groups)?);
+        for result in &closed.results {
+            columns.push(take(result, groups, None)?);
         }
         Ok(RecordBatch::try_new(Arc::clone(&self.output), columns)?)
     }
@@ -272,47 +260,16 @@ impl Aggregate {
     }
 }
 
-/// What the expressions give for some rows, packed together.
-struct Values {
-    keys: Vec<ArrayRef>,
-    count: usize,
-    /// The argument columns of each aggregate.
-    arguments: Vec<Vec<ArrayRef>>,
-    filters: Vec<Option<BooleanArray>>,
-}
-
-impl Values {
-    /// Those of rows that stand beside each other, without a copy.
-    fn slice(&self, rows: &Range<usize>) -> Self {
-        let slice =
-            |columns: &Vec<ArrayRef>| columns.iter().map(|column| column.slice(rows.start, rows.len())).collect();
-        Self {
-            keys: slice(&self.keys),
-            count: rows.len(),
-            arguments: self.arguments.iter().map(slice).collect(),
-            filters: self.filters.iter().map(|mask| Some(mask.as_ref()?.slice(rows.start, rows.len()))).collect(),
-        }
-    }
-
-    /// Those of any rows, copied together.
-    fn take(&self, rows: &UInt32Array) -> Result<Self> {
-        let take = |column: &dyn Array| -> Result<ArrayRef> { Ok(take(column, rows, None)?) };
-        let columns = |columns: &Vec<ArrayRef>| columns.iter().map(|column| take(column)).collect::<Result<_>>();
-        let mask = |mask: &Option<BooleanArray>| -> Result<_> {
-            Ok(mask.as_ref().map(|mask| take(mask)).transpose()?.map(|mask| mask.as_boolean().clone()))
-        };
-        Ok(Self {
-            keys: columns(&self.keys)?,
-            count: rows.len(),
-            arguments: self.arguments.iter().map(columns).collect::<Result<_>>()?,
-            filters: self.filters.iter().map(mask).collect::<Result<_>>()?,
-        })
+impl Closed {
+    fn bytes(&self) -> usize {
+        let results: usize = self.results.iter().map(|result| result.get_array_memory_size()).sum();
+        self.pane.bytes() + results + self.order.get_array_memory_size()
     }
 }
 
 impl Operator for Aggregate {
     fn on_batch(&mut self, _: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
-        let values = self.values(&batch)?;
+        let values = Values::new(&self.keys, &self.calls, &batch)?;
         let assigned = self.windowing.assign(&batch, self.reached)?;
         out.count_late(assigned.late);
         let nothing = Pane::new(&[], &self.encoder)?;
@@ -341,14 +298,20 @@ impl Operator for Aggregate {
 
     fn resume(&mut self, out: &mut Output) -> Result<Progress> {
         loop {
-            while let Some(closed) = self.closed.take_if(|closed| closed.num_rows() > 0) {
-                let rows = closed.num_rows().min(self.batch_rows);
+            while let Some(mut closed) = self.closed.take() {
+                let rows = (closed.order.len() - closed.emitted).min(self.batch_rows);
+                if rows == 0 {
+                    closed.pane.clear();
+                    self.recycle(closed.pane, closed.emitted);
+                    break;
+                }
                 if out.room() == 0 {
                     self.closed = Some(closed);
                     return Ok(Progress::More);
                 }
-                out.emit(Batch::new(closed.slice(0, rows)))?;
-                self.closed = Some(closed.slice(rows, closed.num_rows() - rows));
+                out.emit(Batch::new(self.rows(&closed, &closed.order.slice(closed.emitted, rows))?))?;
+                closed.emitted += rows;
+                self.closed = Some(closed);
             }
             match self.open.first() {
                 Some(&(end, start)) if self.windowing.is_closed(end, self.reached) => {
@@ -408,7 +371,7 @@ impl State for Aggregate {
     }
 
     fn bytes(&self) -> usize {
-        let closed = self.closed.as_ref().map_or(0, RecordBatch::get_array_memory_size);
+        let closed = self.closed.as_ref().map_or(0, Closed::bytes);
         let spare = self.spare.as_ref().map_or(0, |spare| spare.pane.bytes());
         self.panes.values().map(Pane::bytes).sum::<usize>()
             + self.open.len() * WINDOW_BYTES

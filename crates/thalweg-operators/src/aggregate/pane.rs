@@ -88,15 +88,24 @@ impl Pane {
         Ok(())
     }
 
-    /// Key columns and results, in the order of the keys; the pane is left without groups, but with memory for as many.
-    pub fn take_result(&mut self, functions: &[Arc<dyn Aggregate>], encoder: &KeyEncoder) -> Result<Vec<ArrayRef>> {
-        let order = self.groups.sorted();
-        let mut columns = self.groups.columns(encoder, &order)?;
-        for accumulator in self.live(functions)? {
-            columns.push(take(&accumulator.take_result()?, &order, None)?);
-        }
+    /// The results of each aggregate, one row per group; the values are gone then, the groups stay.
+    pub fn take_results(&mut self, functions: &[Arc<dyn Aggregate>]) -> Result<Vec<ArrayRef>> {
+        self.live(functions)?.iter_mut().map(|accumulator| accumulator.take_result()).collect()
+    }
+
+    /// The groups in the order of their keys.
+    pub fn sorted(&self) -> UInt32Array {
+        self.groups.sorted()
+    }
+
+    /// The key columns of these groups.
+    pub fn keys(&self, encoder: &KeyEncoder, numbers: &UInt32Array) -> Result<Vec<ArrayRef>> {
+        self.groups.columns(encoder, numbers)
+    }
+
+    /// Forgets all groups, whose values are gone, and keeps the memory for as many.
+    pub fn clear(&mut self) {
         self.groups.clear();
-        Ok(columns)
     }
 
     /// How many groups there are.
