@@ -106,6 +106,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             flink.run(&mut report, workload.get_name())?;
         }
     }
+    if report.measurements().is_empty() {
+        return Err(format!("no variant of these workloads contains \"{}\"", arguments.only).into());
+    }
     if let Some(file) = &mut json {
         for measurement in report.measurements() {
             writeln!(file, "{}", serde_json::to_string(measurement)?)?;

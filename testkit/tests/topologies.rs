@@ -273,7 +273,7 @@ fn mistakes_are_told_with_the_step() {
     );
     assert_eq!(
         told(&|t| t.table("t").window(never()).aggregate(["count(*)"]).discard()),
-        "windows of 0 s every 0 s cannot be in aggregate(\"count(*)\")"
+        "windows of 0 s cannot be in aggregate(\"count(*)\")"
     );
     assert_eq!(
         told(&|t| t.table("t").map_with(["v"], |_| Ok(1_i64)).discard()),

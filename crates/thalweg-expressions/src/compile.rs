@@ -36,7 +36,7 @@ use crate::{
 pub fn compile(expression: &Expr, input: &DFSchema) -> Result<Arc<dyn Expression>> {
     if let Expr::Column(column) = expression.clone().unalias() {
         let index = input.index_of_column(&column).map_err(|e| from_datafusion(&e))?;
-        return Ok(Arc::new(Column(index)));
+        return Ok(fused(expression, input, Arc::new(Column(index))));
     }
     Ok(fused(expression, input, Arc::new(Computed::new(expression, input)?)))
 }

@@ -36,6 +36,10 @@ impl Expression for Fused {
         self.otherwise.evaluate(batch)
     }
 
+    fn column(&self) -> Option<usize> {
+        self.otherwise.column()
+    }
+
     fn selects_by_kernels(&self) -> bool {
         true
     }

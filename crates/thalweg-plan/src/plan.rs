@@ -102,6 +102,8 @@ impl Plan {
     pub fn label(&self, id: NodeId) -> String {
         match &self.node(id).node {
             Node::Source(source) => format!("Source {} ({})", source.table.name, id.0),
+            // By the step of the topology that it is.
+            Node::Function(function) => format!("{} {}", function.name, id.0),
             node => format!("{} {}", node.name(), id.0),
         }
     }

@@ -1,5 +1,6 @@
 //! Expressions as a person would write them in SQL: for EXPLAIN, and for errors that name the part that failed.
 
+use arrow_schema::DataType;
 use datafusion_common::ScalarValue;
 use datafusion_expr::{
     Expr, Operator,
@@ -112,6 +113,10 @@ fn literal(value: &ScalarValue) -> String {
             format!("'{}'", text.replace('\'', "''"))
         }
         ScalarValue::Date32(_) => format!("DATE '{value}'"),
+        ScalarValue::TimestampMicrosecond(..) => match value.cast_to(&DataType::Utf8) {
+            Ok(ScalarValue::Utf8(Some(text))) => format!("TIMESTAMP '{}'", text.replacen('T', " ", 1)),
+            _ => value.to_string(),
+        },
         ScalarValue::IntervalMonthDayNano(Some(span)) => interval(span.months, span.days, span.nanoseconds),
         other => other.to_string(),
     }

@@ -172,6 +172,7 @@ fn delay(expression: &Expr, time: &str) -> Result<Interval, &'static str> {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_time(left) => {
             let span = windowing::micros(right).map_err(|reason| match reason {
                 NotFixed::Months => "months and years differ in length",
+                NotFixed::TooFine => "time is counted in whole microseconds",
                 NotFixed::NoInterval => SHAPE,
             })?;
             match op {

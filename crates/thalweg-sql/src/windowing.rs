@@ -243,6 +243,10 @@ impl Call {
         let bounds = Bounds { size, slide, step, offset };
         if !bounds.are_possible() {
             let (message, hint) = match step {
+                None if size == slide => (
+                    format!("windows of {} cannot be", Interval(size)),
+                    "their size is positive and shorter than 100 years",
+                ),
                 None => (
                     format!("windows of {} every {} cannot be", Interval(size), Interval(slide)),
                     "size and slide are positive and shorter than 100 years",
@@ -353,6 +357,7 @@ fn interval(written: SqlExpr, what: &str, at: Span, context: &mut dyn RelationPl
     micros(&planned).map_err(|reason| {
         ours(refused(match reason {
             NotFixed::Months => format!("the window's {what} is {text}: months and years differ in length"),
+            NotFixed::TooFine => format!("the window's {what} is {text}: time is counted in whole microseconds"),
             NotFixed::NoInterval => format!("the window's {what} is {text}, expected an interval"),
         }))
     })
@@ -361,6 +366,7 @@ fn interval(written: SqlExpr, what: &str, at: Span, context: &mut dyn RelationPl
 /// Why an expression is no fixed span of time.
 pub(crate) enum NotFixed {
     Months,
+    TooFine,
     NoInterval,
 }
 
@@ -370,6 +376,9 @@ pub(crate) fn micros(expression: &Expr) -> std::result::Result<i64, NotFixed> {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), _) => {
             if value.months != 0 {
                 return Err(NotFixed::Months);
+            }
+            if value.nanoseconds % 1000 != 0 {
+                return Err(NotFixed::TooFine);
             }
             let days = i64::from(value.days) * 86_400_000_000;
             days.checked_add(value.nanoseconds / 1000).ok_or(NotFixed::NoInterval)

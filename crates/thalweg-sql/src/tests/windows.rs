@@ -116,7 +116,7 @@ SELECT window_end, sum(delay) FROM TUMBLE(s, ts, INTERVAL '1' HOUR) WHERE delay 
 Sink result
 └─ Map window_end, sum(delay)
    └─ Filter count(*) > 3
-      └─ Filter window_start > 1356998400000000
+      └─ Filter window_start > TIMESTAMP '2013-01-01 00:00:00'
          └─ Aggregate tumble 1 h on ts compute sum(delay), count(*)
             └─ Map delay, ts
                └─ Filter delay > 3
@@ -137,7 +137,7 @@ Sink result
 SELECT window_start, origin FROM TUMBLE(s, ts, INTERVAL '1' HOUR) WHERE window_start > TIMESTAMP '2013-01-01 00:00:00' AND delay > 1
 Sink result
 └─ Map window_start, origin
-   └─ Filter window_start > 1356998400000000
+   └─ Filter window_start > TIMESTAMP '2013-01-01 00:00:00'
       └─ Window tumble 1 h on ts
          └─ Filter delay > 1
             └─ Source s (stream, 2 partitions), watermark ts - 5 s
@@ -317,8 +317,8 @@ SELECT * FROM TUMBLE(s, ts, WIDTH => INTERVAL '1' HOUR)
     write TUMBLE(t, ts, INTERVAL '10' MINUTE): size, then perhaps an offset
 
 SELECT * FROM TUMBLE(s, ts, INTERVAL '-1' HOUR)
-  [TUMBLE] windows of -1 h every -1 h cannot be
-    size and slide are positive and shorter than 100 years
+  [TUMBLE] windows of -1 h cannot be
+    their size is positive and shorter than 100 years
 
 SELECT * FROM TUMBLE(nope, ts, INTERVAL '1' HOUR)
   [nope] table "nope" not found

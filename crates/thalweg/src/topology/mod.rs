@@ -83,7 +83,7 @@ impl Window {
 
     /// The windows over an input, as FROM has them.
     fn over(self, input: &str, time: &str) -> String {
-        let interval = |span: Duration| format!("INTERVAL '{}.{:06}' SECOND", span.as_secs(), span.subsec_micros());
+        let interval = |span: Duration| format!("INTERVAL '{}.{:09}' SECOND", span.as_secs(), span.subsec_nanos());
         let (size, offset) = (interval(self.size), self.offset);
         let offset = if offset.is_zero() { String::new() } else { format!(", {}", interval(offset)) };
         let windows = match self.slide.or(self.step) {

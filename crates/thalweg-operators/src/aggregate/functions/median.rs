@@ -171,10 +171,12 @@ fn middle<N: ArrowNativeTypeOp + ArrowNativeType>(values: &mut [N]) -> Option<N>
     }
     let low = below.iter().copied().reduce(|a, b| if a.is_gt(b) { a } else { b })?;
     let two = N::usize_as(2);
-    Some(match low.add_checked(*high) {
-        Ok(sum) => sum.div_wrapping(two),
+    let half = low.add_checked(*high).map(|sum| sum.div_wrapping(two));
+    Some(match half {
+        // The sum of large floats is infinite, and not between them.
+        Ok(half) if low.is_le(half) && half.is_le(*high) => half,
         // Half of each, and half of what that leaves.
-        Err(_) => {
+        _ => {
             let rests = low.mod_wrapping(two).add_wrapping(high.mod_wrapping(two));
             low.div_wrapping(two).add_wrapping(high.div_wrapping(two)).add_wrapping(rests.div_wrapping(two))
         }
