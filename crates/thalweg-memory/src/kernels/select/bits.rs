@@ -12,7 +12,12 @@ pub type Bits = [u64; BLOCK / 64];
 pub const NONE: Bits = [0; BLOCK / 64];
 
 /// The first `rows` rows of a block.
+#[inline]
 pub fn first(rows: usize) -> Bits {
+    // As nearly all blocks are.
+    if rows == BLOCK {
+        return [u64::MAX; BLOCK / 64];
+    }
     std::array::from_fn(|word| match rows.saturating_sub(word * 64) {
         0 => 0,
         rest @ 1..64 => (1 << rest) - 1,
@@ -50,21 +55,25 @@ fn word_at(bytes: &[u8], bit: usize) -> u64 {
 }
 
 /// Rows in both.
+#[inline]
 pub fn and(left: Bits, right: Bits) -> Bits {
     std::array::from_fn(|word| left[word] & right[word])
 }
 
 /// Rows in either.
+#[inline]
 pub fn or(left: Bits, right: Bits) -> Bits {
     std::array::from_fn(|word| left[word] | right[word])
 }
 
 /// Rows in the first and not in the second.
+#[inline]
 pub fn and_not(left: Bits, right: Bits) -> Bits {
     std::array::from_fn(|word| left[word] & !right[word])
 }
 
 /// Whether there is any.
+#[inline]
 pub fn any(bits: &Bits) -> bool {
     bits.iter().any(|word| *word != 0)
 }
@@ -81,21 +90,26 @@ at_level! {
 
 /// Eight bits at a time: the numbers of those that are set are written as eight, of which only so many are kept.
 #[inline(always)]
+#[allow(unsafe_code)]
 fn expand(words: &[u64], count: usize) -> Vec<u32> {
-    let mut numbers = vec![0; count + 8];
+    // Not zeroed before: where all rows are kept, that would take as long as the rest.
+    let mut numbers = Vec::with_capacity(count + 8);
+    let room = numbers.spare_capacity_mut();
     let mut kept = 0;
     for (position, word) in words.iter().enumerate() {
         let base = position as u32 * 64;
         match *word {
             0 => {}
             u64::MAX => {
-                numbers[kept..kept + 64].iter_mut().zip(base..).for_each(|(number, row)| *number = row);
+                room[kept..kept + 64].iter_mut().zip(base..).for_each(|(number, row)| {
+                    number.write(row);
+                });
                 kept += 64;
             }
             // A few are found faster one by one.
             mut few if few.count_ones() <= 2 => {
                 while few != 0 {
-                    numbers[kept] = base + few.trailing_zeros();
+                    room[kept].write(base + few.trailing_zeros());
                     kept += 1;
                     few &= few - 1;
                 }
@@ -105,14 +119,15 @@ fn expand(words: &[u64], count: usize) -> Vec<u32> {
                     let base = base + eighth as u32 * 8;
                     // By value: the compiler makes one vector of an array that cannot overlap another.
                     let eight = OFFSETS[byte as usize].map(|offset| base + u32::from(offset));
-                    numbers[kept..kept + 8].copy_from_slice(&eight);
+                    room[kept..kept + 8].write_copy_of_slice(&eight);
                     kept += byte.count_ones() as usize;
                 }
             }
         }
     }
-    debug_assert_eq!(kept, count, "the count is that of the bits");
-    numbers.truncate(count);
+    assert_eq!(kept, count, "the count is that of the bits");
+    // SAFETY: so many were written, one behind the other.
+    unsafe { numbers.set_len(count) };
     numbers
 }
 

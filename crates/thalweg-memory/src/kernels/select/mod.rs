@@ -142,15 +142,19 @@ pub fn select(
     let columns: Vec<Option<Column<'_>>> = rows.columns().iter().map(|column: &ArrayRef| Column::new(column)).collect();
     let evaluation = Evaluation { columns, level };
     let mask = selection.map(|selection| selection.to_mask(rows.num_rows()));
-    let mut words = Vec::with_capacity(rows.num_rows().div_ceil(BLOCK) * (BLOCK / 64));
-    for from in (0..rows.num_rows()).step_by(BLOCK) {
+    let mut words = vec![0; rows.num_rows().div_ceil(BLOCK) * (BLOCK / 64)];
+    let (blocks, _) = words.as_chunks_mut();
+    for (number, kept) in blocks.iter_mut().enumerate() {
+        let from = number * BLOCK;
         let block = Block { from, rows: BLOCK.min(rows.num_rows() - from) };
         let asked = match &mask {
             None => bits::first(block.rows),
             Some(mask) => bits::of_buffer(mask.values(), from, block.rows),
         };
         let is_asked = mask.is_none() || bits::any(&asked);
-        words.extend(if is_asked { evaluation.truth(predicate, block, &asked)?.is_true } else { bits::NONE });
+        if is_asked {
+            *kept = evaluation.truth(predicate, block, &asked)?.is_true;
+        }
     }
     let count = bits::count(&words);
     Ok(match selection {
