@@ -1,4 +1,11 @@
-//! Where bytes live and what is done to them: the kernels, so far. The only crate that contains `unsafe`.
+//! Where bytes live and what is done to them. The only crate that contains `unsafe`.
+//!
+//! * [`pool`]: blocks of memory that are used again
+//! * [`page`]: rows in a block, which another thread or another machine reads as they lie
+//! * [`kernels`]: loops over columns
+//! * [`simd`]: for which instructions the loops are compiled
 
 pub mod kernels;
+pub mod page;
+pub mod pool;
 pub mod simd;

@@ -1,0 +1,349 @@
+//! Blocks of memory that are used again: taken from the system in slabs, under a budget, and never given back while they are of use.
+//!
+//! ```text
+//! slab: 2 MiB or a multiple, aligned to 2 MiB, so that the system may back it by huge pages
+//! | block | block | block | …            all of one size: 4 KiB, 8 KiB, … 4 MiB, 5 MiB
+//! ```
+//!
+//! At steady state taking a block is a pop from a list, and its memory has been touched before.
+
+use std::{
+    alloc::{Layout, alloc_zeroed, dealloc},
+    fmt,
+    ptr::NonNull,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// The sizes that are kept in slabs; what is larger has memory of its own.
+const SIZES: [usize; 12] = [
+    4 << 10,
+    8 << 10,
+    16 << 10,
+    32 << 10,
+    64 << 10,
+    128 << 10,
+    256 << 10,
+    512 << 10,
+    1 << 20,
+    2 << 20,
+    4 << 20,
+    5 << 20,
+];
+
+/// What the system may back by one huge page.
+const HUGE: usize = 2 << 20;
+
+/// Blocks of memory under a budget. Clones share it.
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    budget: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Free blocks by size, each with its slab's number.
+    free: [Vec<(NonNull<u8>, usize)>; SIZES.len()],
+    slabs: Vec<Option<Slab>>,
+    /// What was taken from the system.
+    reserved: usize,
+    waiting: Vec<Waker>,
+}
+
+/// Called once, when a block was given back.
+type Waker = Box<dyn FnOnce() + Send>;
+
+struct Slab {
+    memory: NonNull<u8>,
+    layout: Layout,
+    size: usize,
+    blocks: usize,
+    free: usize,
+}
+
+// SAFETY: a state owns the memory that its pointers name, which nobody reads or writes without a block.
+#[allow(unsafe_code)]
+unsafe impl Send for State {}
+
+/// Memory that is its owner's alone, and goes back to its pool when it is dropped. Aligned to 4 KiB.
+pub struct Block {
+    memory: NonNull<u8>,
+    bytes: usize,
+    slab: usize,
+    pool: Arc<Shared>,
+}
+
+// SAFETY: a block owns its memory.
+#[allow(unsafe_code)]
+unsafe impl Send for Block {}
+// SAFETY: through a shared block memory is only read.
+#[allow(unsafe_code)]
+unsafe impl Sync for Block {}
+
+impl Pool {
+    /// A pool that takes at most so many bytes from the system.
+    pub fn new(budget: usize) -> Self {
+        Self { shared: Arc::new(Shared { budget, state: Mutex::default() }) }
+    }
+
+    /// A block of at least so many bytes; `None` where the budget is spent. What it contains is what it contained before.
+    pub fn take(&self, bytes: usize) -> Option<Block> {
+        let mut state = self.shared.state();
+        let class = SIZES.iter().position(|size| *size >= bytes);
+        let size = class.map_or_else(|| bytes.next_multiple_of(SIZES[0]), |class| SIZES[class]);
+        let (memory, slab) = match class.and_then(|class| state.free[class].pop()) {
+            Some(block) => block,
+            None => state.grow(size, class, self.shared.budget)?,
+        };
+        if let Some(slab) = &mut state.slabs[slab] {
+            slab.free -= 1;
+        }
+        Some(Block { memory, bytes: size, slab, pool: Arc::clone(&self.shared) })
+    }
+
+    /// Calls back when the next block is given back: for who was refused one.
+    pub fn when_free(&self, wake: impl FnOnce() + Send + 'static) {
+        self.shared.state().waiting.push(Box::new(wake));
+    }
+
+    /// How many bytes were taken from the system and are held, used or not.
+    pub fn reserved(&self) -> usize {
+        self.shared.state().reserved
+    }
+
+    /// How many bytes are in use.
+    pub fn used(&self) -> usize {
+        let state = self.shared.state();
+        state.slabs.iter().flatten().map(|slab| (slab.blocks - slab.free) * slab.size).sum()
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing in here panics halfway.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Takes a slab from the system, and a block from it.
+    fn grow(&mut self, size: usize, class: Option<usize>, budget: usize) -> Option<(NonNull<u8>, usize)> {
+        let slab_bytes = match class {
+            // Two blocks of 5 MiB are five huge pages.
+            Some(_) if size > HUGE && size % HUGE != 0 => 2 * size,
+            Some(_) if size > HUGE => size,
+            Some(_) => HUGE.min(size * 16),
+            None => size,
+        };
+        if self.reserved + slab_bytes > budget {
+            self.release();
+        }
+        // Where little is left, a block alone will do.
+        let left = budget.saturating_sub(self.reserved);
+        let bytes = if slab_bytes <= left { slab_bytes } else { size };
+        if bytes > left {
+            return None;
+        }
+        let alignment = if bytes % HUGE == 0 { HUGE } else { SIZES[0] };
+        let layout = Layout::from_size_align(bytes, alignment).ok()?;
+        let memory = allocate(layout)?;
+        let slab = Slab { memory, layout, size, blocks: bytes / size, free: bytes / size };
+        let number = self.slabs.iter().position(Option::is_none).unwrap_or(self.slabs.len());
+        let blocks = slab.blocks;
+        match self.slabs.get_mut(number) {
+            Some(place) => *place = Some(slab),
+            None => self.slabs.push(Some(slab)),
+        }
+        self.reserved += bytes;
+        if let Some(class) = class {
+            // The last first, so that the first ones are taken first.
+            self.free[class].extend((1..blocks).rev().map(|block| (block_of(memory, block * size), number)));
+        }
+        Some((memory, number))
+    }
+
+    /// Gives slabs back to the system of which no block is in use.
+    fn release(&mut self) {
+        for number in 0..self.slabs.len() {
+            if self.slabs[number].as_ref().is_some_and(|slab| slab.free == slab.blocks) {
+                self.drop_slab(number);
+            }
+        }
+    }
+
+    fn drop_slab(&mut self, number: usize) {
+        if let Some(slab) = self.slabs[number].take() {
+            self.free.iter_mut().for_each(|free| free.retain(|(_, owner)| *owner != number));
+            self.reserved -= slab.layout.size();
+            deallocate(slab.memory, slab.layout);
+        }
+    }
+
+    fn put(&mut self, memory: NonNull<u8>, bytes: usize, number: usize) -> Vec<Waker> {
+        if let Some(slab) = &mut self.slabs[number] {
+            slab.free += 1;
+        }
+        match SIZES.iter().position(|size| *size == bytes) {
+            Some(class) => self.free[class].push((memory, number)),
+            None => self.drop_slab(number),
+        }
+        std::mem::take(&mut self.waiting)
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // Blocks keep the state alive: none is in use.
+        (0..self.slabs.len()).for_each(|number| self.drop_slab(number));
+    }
+}
+
+impl Block {
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Never.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Where it begins.
+    pub fn start(&self) -> NonNull<u8> {
+        self.memory
+    }
+
+    /// Its bytes.
+    #[allow(unsafe_code)]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the memory is this block's, of this size, and was zeros when it was allocated.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.bytes) }
+    }
+
+    /// Its bytes, to be written.
+    #[allow(unsafe_code)]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above; nobody else has a reference.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let waiting = self.pool.state().put(self.memory, self.bytes, self.slab);
+        waiting.into_iter().for_each(|wake| wake());
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Block of {} bytes", self.bytes)
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool of {} bytes, {} of them reserved", self.shared.budget, self.reserved())
+    }
+}
+
+#[allow(unsafe_code)]
+fn block_of(slab: NonNull<u8>, offset: usize) -> NonNull<u8> {
+    // SAFETY: the offset is within the slab.
+    unsafe { slab.add(offset) }
+}
+
+#[allow(unsafe_code)]
+fn allocate(layout: Layout) -> Option<NonNull<u8>> {
+    // SAFETY: no slab is empty.
+    let memory = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+    #[cfg(target_os = "linux")]
+    if layout.align() == HUGE {
+        // A wish: where the system has no huge pages for it, small ones do.
+        // SAFETY: the memory is ours, aligned, and of this size.
+        unsafe { libc::madvise(memory.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
+    }
+    Some(memory)
+}
+
+#[allow(unsafe_code)]
+fn deallocate(memory: NonNull<u8>, layout: Layout) {
+    // SAFETY: it was allocated with this layout, and no block of it is in use.
+    unsafe { dealloc(memory.as_ptr(), layout) };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn blocks_are_used_again_and_the_budget_holds() {
+        let pool = Pool::new(6 << 20);
+        let mut first = pool.take(5000).unwrap();
+        assert_eq!(first.len(), 8 << 10);
+        first.bytes_mut()[4999] = 7;
+        let place = first.start();
+        drop(first);
+        let again = pool.take(8 << 10).unwrap();
+        assert_eq!((again.start(), again.bytes()[4999]), (place, 7), "the same memory");
+        let reserved = pool.reserved();
+        assert!(pool.take(6 << 20).is_none(), "a block that would exceed the budget");
+        let large = pool.take(5 << 20).expect("for one block there is room, for a slab there is none");
+        assert_eq!(large.start().as_ptr() as usize % 4096, 0);
+        assert_eq!(pool.used(), (5 << 20) + (8 << 10));
+        drop(large);
+        drop(again);
+        assert_eq!(pool.used(), 0);
+        assert!(pool.reserved() > reserved);
+        // What lies unused makes room for another size.
+        assert_eq!(pool.take((5 << 20) + 1).unwrap().len(), (5 << 20) + 4096);
+    }
+
+    #[test]
+    fn who_was_refused_is_called_when_a_block_comes_back() {
+        let pool = Pool::new(5 << 20);
+        let calls = Arc::new(AtomicUsize::new(0));
+        let held = pool.take(5 << 20).unwrap();
+        assert!(pool.take(4096).is_none());
+        let called = Arc::clone(&calls);
+        pool.when_free(move || {
+            called.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(calls.load(Ordering::Relaxed), 0);
+        drop(held);
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
+        let again = pool.take(4096);
+        drop(again);
+        assert_eq!(calls.load(Ordering::Relaxed), 1, "once");
+    }
+
+    #[test]
+    fn many_threads_have_blocks_of_their_own() {
+        let pool = Pool::new(64 << 20);
+        std::thread::scope(|threads| {
+            for thread in 0..4_u8 {
+                let pool = pool.clone();
+                threads.spawn(move || {
+                    let mut held = Vec::new();
+                    for round in 0..2000_usize {
+                        let mut block = pool.take(SIZES[round % 5]).unwrap();
+                        block.bytes_mut().fill(thread);
+                        held.push(block);
+                        if held.len() > 20 {
+                            let block = held.swap_remove(round % 20);
+                            assert!(block.bytes().iter().all(|byte| *byte == thread));
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(pool.used(), 0);
+    }
+}
