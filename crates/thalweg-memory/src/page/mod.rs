@@ -153,6 +153,11 @@ impl Page {
         self.header.capacity as usize
     }
 
+    /// How many bytes there are between its minipages and what lies at its end.
+    pub fn free(&self) -> usize {
+        self.header.tail as usize - self.layout.bytes(self.capacity())
+    }
+
     /// How many bytes its block has.
     pub fn size(&self) -> usize {
         self.block.len()

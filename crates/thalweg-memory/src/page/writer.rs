@@ -35,9 +35,15 @@ impl PageWriter {
         let bytes = block.len().min(LONGEST);
         let most = layout.capacity(bytes.checked_sub(first)?, 0);
         let capacity = layout.capacity(bytes, average).max(1).min(most).min(LONGEST);
+        (capacity > 0).then(|| Self::with_capacity(layout, block, capacity))
+    }
+
+    /// An empty page for at most so many rows, for whose minipages the block has room.
+    fn with_capacity(layout: Arc<RowLayout>, block: Block, capacity: usize) -> Self {
+        let tail = block.len().min(LONGEST);
         let floor = layout.bytes(capacity);
         let places = layout.places(capacity);
-        (capacity > 0).then_some(Self { layout, places, block, capacity, rows: 0, tail: bytes, floor })
+        Self { layout, places, block, capacity, rows: 0, tail, floor }
     }
 
     /// How many rows it has.
@@ -129,8 +135,12 @@ impl Growth {
     /// Opens the next page; `None` where the pool has no room.
     pub fn open(&mut self, layout: &Arc<RowLayout>, pool: &Pool, first: usize) -> Result<Option<PageWriter>> {
         let tail = if layout.has_views() { self.tail } else { 0 };
-        let bytes = self.next.max(layout.bytes(1) + first);
-        let Some(block) = pool.take(bytes) else { return Ok(None) };
+        let least = layout.bytes(1) + first;
+        let Some(block) = pool.take(self.next.max(least)) else { return Ok(None) };
+        if least > self.largest {
+            // A page of its own.
+            return Ok(Some(PageWriter::with_capacity(Arc::clone(layout), block, 1)));
+        }
         let writer = PageWriter::new(Arc::clone(layout), block, tail, first);
         writer.map(Some).ok_or_else(|| Error::bug("a page has no room for a row"))
     }

@@ -1,0 +1,80 @@
+//! The rows of a batch, partition by partition: a histogram, and one pass.
+
+use crate::route::Destinations;
+
+/// The rows of a batch in the order of their partitions; within one, in the order in which they came.
+///
+/// ```text
+/// rows:  3 9 │ 0 4 5 │   │ 1 2        ends: 2 5 5 7
+///          0       1   2     3
+/// ```
+#[derive(Debug, Default)]
+pub struct Order {
+    rows: Vec<u32>,
+    ends: Vec<usize>,
+}
+
+impl Order {
+    /// Orders rows, given by their numbers in the batch (`None` is all of them), by where they go.
+    pub fn new(selected: Option<&[u32]>, destinations: &Destinations, partitions: usize) -> Self {
+        let row = |number: usize| selected.map_or(number as u32, |rows| rows[number]);
+        match destinations {
+            Destinations::One(of) => {
+                let all = of.iter().enumerate().map(|(number, partition)| (row(number), *partition));
+                Self::of(all, partitions)
+            }
+            Destinations::Lines { line, lines } => {
+                let members =
+                    |number: usize| lines[line[number] as usize].iter().map(move |partition| (number, *partition));
+                let all = (0..line.len()).flat_map(members).map(|(number, partition)| (row(number), partition));
+                Self::of(all, partitions)
+            }
+        }
+    }
+
+    fn of(all: impl Iterator<Item = (u32, u32)> + Clone, partitions: usize) -> Self {
+        let mut ends = vec![0; partitions];
+        all.clone().for_each(|(_, partition)| ends[partition as usize] += 1);
+        let mut total = 0;
+        for end in &mut ends {
+            // Where a partition begins, until its rows are put behind each other.
+            total += std::mem::replace(end, total);
+        }
+        let mut rows = vec![0; total];
+        for (row, partition) in all {
+            let end = &mut ends[partition as usize];
+            rows[*end] = row;
+            *end += 1;
+        }
+        Self { rows, ends }
+    }
+
+    /// How many partitions there are.
+    pub fn partitions(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The rows of a partition.
+    pub fn of_partition(&self, partition: usize) -> &[u32] {
+        let start = if partition == 0 { 0 } else { self.ends[partition - 1] };
+        &self.rows[start..self.ends[partition]]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_stand_by_partition_in_the_order_in_which_they_came() {
+        let order = Order::new(None, &Destinations::One(vec![1, 0, 1, 3, 1, 0]), 4);
+        let found: Vec<_> = (0..4).map(|partition| order.of_partition(partition).to_vec()).collect();
+        assert_eq!(found, [vec![1, 5], vec![0, 2, 4], vec![], vec![3]]);
+        let order = Order::new(Some(&[10, 20, 30]), &Destinations::One(vec![1, 1, 0]), 2);
+        assert_eq!((order.of_partition(0), order.of_partition(1)), (&[30][..], &[10, 20][..]));
+        let lines = Destinations::Lines { line: vec![0, 1, 0], lines: vec![vec![0, 2], vec![1]] };
+        let order = Order::new(None, &lines, 3);
+        let found: Vec<_> = (0..3).map(|partition| order.of_partition(partition).to_vec()).collect();
+        assert_eq!(found, [vec![0, 2], vec![1], vec![0, 2]]);
+    }
+}

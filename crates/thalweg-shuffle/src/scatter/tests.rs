@@ -1,0 +1,188 @@
+//! Each row exactly once, in its partition, in the order in which it came; and pages that are full.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, DictionaryArray, FixedSizeBinaryArray, Int32Array, Int64Array, RecordBatch,
+    StringArray, StringViewArray, UInt32Array, types::Int32Type,
+};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_select::{concat::concat_batches, take::take_record_batch};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use thalweg_memory::{
+    page::{Page, layout::RowLayout},
+    pool::Pool,
+};
+
+use super::outbox::{Outbox, Progress, Sizes};
+use crate::route::Destinations;
+
+/// Rows of a kind, and the same values in the types that pages hold.
+fn rows(random: &mut StdRng, kind: usize, count: usize) -> (RecordBatch, RecordBatch) {
+    let number = Arc::new(Int32Array::from_iter_values((0..count).map(|_| random.random()))) as ArrayRef;
+    let text = |random: &mut StdRng| -> Vec<Option<String>> {
+        let longest = [3, 12, 40, 3000][random.random_range(0..4)];
+        let one = |random: &mut StdRng| "väl".chars().cycle().take(random.random_range(0..=longest)).collect();
+        (0..count).map(|_| random.random_bool(0.9).then(|| one(random))).collect()
+    };
+    let wide = |width: usize| {
+        Arc::new(FixedSizeBinaryArray::new(width as i32, vec![7_u8; width * count].into(), None)) as ArrayRef
+    };
+    let view = |text: &[Option<String>]| Arc::new(StringViewArray::from_iter(text.iter())) as ArrayRef;
+    let same = |columns: Vec<ArrayRef>| (columns.clone(), columns);
+    let (given, held) = match kind {
+        0 => same(vec![number]),
+        1 => same(vec![number, Arc::new(Int64Array::from_iter_values(0..count as i64)), wide(4)]),
+        2 => same(vec![number, wide(96)]),
+        3 => {
+            let (first, second) = (text(random), text(random));
+            let plain = |text: &[Option<String>]| Arc::new(StringArray::from_iter(text.iter())) as ArrayRef;
+            (vec![plain(&first), plain(&second)], vec![view(&first), view(&second)])
+        }
+        _ => {
+            let words = text(random);
+            let flags =
+                BooleanArray::from_iter((0..count).map(|_| random.random_bool(0.9).then(|| random.random::<bool>())));
+            let flags = Arc::new(flags) as ArrayRef;
+            let dictionary: DictionaryArray<Int32Type> = words.iter().map(|word| word.as_deref()).collect();
+            (vec![Arc::clone(&flags), number.clone(), Arc::new(dictionary)], vec![flags, number, view(&words)])
+        }
+    };
+    (batch(given), batch(held))
+}
+
+fn batch(columns: Vec<ArrayRef>) -> RecordBatch {
+    let field = |(i, column): (usize, &ArrayRef)| {
+        let is_fixed = matches!(column.data_type(), DataType::FixedSizeBinary(_));
+        Field::new(format!("c{i}"), column.data_type().clone(), !is_fixed)
+    };
+    let fields: Vec<_> = columns.iter().enumerate().map(field).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
+/// The partition of each row: evenly, most to few, or all to one.
+fn destinations(random: &mut StdRng, skew: usize, rows: usize, partitions: usize) -> Destinations {
+    let one = |random: &mut StdRng| match skew {
+        0 => random.random_range(0..partitions),
+        1 => (partitions as f64).powf(random.random::<f64>()) as usize % partitions,
+        _ => partitions / 2,
+    };
+    Destinations::One((0..rows).map(|_| one(random) as u32).collect())
+}
+
+/// What a receiver has.
+#[derive(Default)]
+struct Received {
+    batches: Vec<RecordBatch>,
+    expected: Vec<RecordBatch>,
+    /// The pages since the last flush.
+    pages: Vec<(usize, usize, usize)>,
+}
+
+impl Received {
+    fn take(&mut self, page: &Page) {
+        self.pages.push((page.rows(), page.capacity(), page.free()));
+        // Copied, so that the page goes back to its pool.
+        let batch = page.batch().unwrap();
+        batch.columns().iter().for_each(|column| column.to_data().validate_full().unwrap());
+        let all = UInt32Array::from_iter_values(0..batch.num_rows() as u32);
+        let copied: Vec<ArrayRef> = take_record_batch(&batch, &all).unwrap().columns().iter().map(deep).collect();
+        self.batches.push(RecordBatch::try_new(batch.schema(), copied).unwrap());
+    }
+
+    fn check(&self, schema: &SchemaRef) {
+        let together = |batches: &[RecordBatch]| concat_batches(schema, batches).unwrap();
+        assert!(together(&self.batches) == together(&self.expected), "the rows of a partition");
+    }
+}
+
+/// At a flush, all pages of a partition but the last are full: no row of so many bytes would have found room.
+fn full_but_the_last(pages: &[(usize, usize, usize)], longest: usize) {
+    for (rows, capacity, free) in &pages[..pages.len().saturating_sub(1)] {
+        assert!(rows == capacity || *free < longest, "{rows} of {capacity} rows, {free} bytes free");
+    }
+}
+
+/// A copy that shares no buffer.
+fn deep(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Utf8View => {
+            let views: StringViewArray = column.as_any().downcast_ref::<StringViewArray>().unwrap().iter().collect();
+            Arc::new(views)
+        }
+        _ => Arc::clone(column),
+    }
+}
+
+#[test]
+fn each_row_once_in_its_partition_and_pages_are_full() {
+    for seed in 0..150 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let partitions = [1, 2, 3, 32, 1000, 1024][random.random_range(0..6)];
+        let (kind, skew) = (random.random_range(0..5), random.random_range(0..3));
+        let held = rows(&mut random, kind, 0).1.schema();
+        let layout = Arc::new(RowLayout::new(Arc::clone(&held)).unwrap());
+        // Sometimes so little that pages must come back first.
+        let is_tight = partitions <= 32 && random.random_bool(0.5);
+        let pool = Pool::new(if is_tight { 512 << 10 } else { 1 << 30 });
+        let largest = if is_tight { 8 << 10 } else { [4 << 10, 64 << 10][random.random_range(0..2)] };
+        let mut outbox =
+            Outbox::new(Arc::clone(&layout), pool.clone(), partitions, Sizes { smallest: 4 << 10, largest });
+        let mut received: Vec<Received> = (0..partitions).map(|_| Received::default()).collect();
+        let mut was_full = false;
+        for _ in 0..random.random_range(1..6) {
+            let count = random.random_range(0..3000);
+            let (given, same) = rows(&mut random, kind, count);
+            let kept: Vec<u32> = (0..count as u32).filter(|_| random.random_bool(0.6)).collect();
+            let selected = random.random_bool(0.5).then_some(&kept[..]);
+            let moved = selected.map_or(count, <[u32]>::len);
+            let to = destinations(&mut random, skew, moved, partitions);
+            let Destinations::One(of) = &to else { panic!("one each") };
+            for (partition, received) in received.iter_mut().enumerate() {
+                let mine = (0..moved).filter(|number| of[*number] as usize == partition);
+                let mine = mine.map(|number| selected.map_or(number as u32, |rows| rows[number]));
+                received.expected.push(take_record_batch(&same, &UInt32Array::from_iter_values(mine)).unwrap());
+            }
+            let mut full = Vec::new();
+            let mut progress = outbox.scatter(&given, selected, &to, &mut full).unwrap();
+            loop {
+                full.drain(..).for_each(|(partition, page)| received[partition as usize].take(&page));
+                if progress == Progress::Done {
+                    break;
+                }
+                was_full = true;
+                progress = outbox.resume(&mut full).unwrap();
+                assert!(progress == Progress::Done || !full.is_empty(), "seed {seed}: no room though pages came back");
+            }
+            if random.random_bool(0.4) {
+                outbox.seal(&mut full);
+                full.drain(..).for_each(|(partition, page)| received[partition as usize].take(&page));
+                let pages = received.iter_mut().map(|received| std::mem::take(&mut received.pages));
+                pages.filter(|_| !was_full).for_each(|pages| full_but_the_last(&pages, 8010));
+                was_full = false;
+            }
+        }
+        let mut last = Vec::new();
+        outbox.seal(&mut last);
+        last.drain(..).for_each(|(partition, page)| received[partition as usize].take(&page));
+        received.iter().for_each(|received| received.check(&held));
+        drop(outbox);
+        assert_eq!(pool.used(), 0, "seed {seed}: every page went back");
+    }
+}
+
+#[test]
+fn a_row_larger_than_a_page_gets_one_of_its_own() {
+    let long = "x".repeat(100_000);
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["short", long.as_str(), "short again"]));
+    let schema = Arc::new(Schema::new(vec![Field::new("c0", DataType::Utf8View, true)]));
+    let layout = Arc::new(RowLayout::new(schema).unwrap());
+    let mut outbox = Outbox::new(layout, Pool::new(1 << 20), 1, Sizes { smallest: 4 << 10, largest: 4 << 10 });
+    let mut pages = Vec::new();
+    let to = Destinations::One(vec![0; 3]);
+    assert_eq!(outbox.scatter(&batch(vec![texts]), None, &to, &mut pages).unwrap(), Progress::Done);
+    outbox.seal(&mut pages);
+    let rows: Vec<usize> = pages.iter().map(|(_, page)| page.rows()).collect();
+    assert_eq!(rows, [1, 1, 1]);
+    assert!(pages[1].1.size() > 100_000 && pages[2].1.size() == 4 << 10);
+}
