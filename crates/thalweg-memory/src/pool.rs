@@ -134,7 +134,7 @@ impl State {
     fn grow(&mut self, size: usize, class: Option<usize>, budget: usize) -> Option<(NonNull<u8>, usize)> {
         let slab_bytes = match class {
             // Two blocks of 5 MiB are five huge pages.
-            Some(_) if size > HUGE && size % HUGE != 0 => 2 * size,
+            Some(_) if size > HUGE && !size.is_multiple_of(HUGE) => 2 * size,
             Some(_) if size > HUGE => size,
             Some(_) => HUGE.min(size * 16),
             None => size,

@@ -145,7 +145,7 @@ fn a_page_is_full_when_the_next_row_does_not_fit() {
     let mut writer = PageWriter::new(Arc::clone(&layout), pool.take(4096).unwrap(), 22, 22).unwrap();
     let taken = writer.append(&source, &rows);
     // 64 for the header, 42 a row, and less than two lines that are not filled.
-    assert!((4096 - 64 - 128) / 42 <= taken && taken <= (4096 - 64) / 42, "{taken}");
+    assert!(((4096 - 64 - 128) / 42..=(4096 - 64) / 42).contains(&taken), "{taken}");
     assert_eq!(writer.append(&source, &rows[taken..]), 0);
     assert_eq!(writer.finish().rows(), taken);
 }
