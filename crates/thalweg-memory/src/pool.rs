@@ -105,7 +105,8 @@ impl Pool {
         Some(Block { memory, bytes: size, slab, pool: Arc::clone(&self.shared) })
     }
 
-    /// Calls back when the next block is given back: for who was refused one.
+    /// Calls back when the next block is given back: for who was refused one. A block may have come back since: ask once more
+    /// behind this call, before waiting.
     pub fn when_free(&self, wake: impl FnOnce() + Send + 'static) {
         self.shared.state().waiting.push(Box::new(wake));
     }

@@ -2,8 +2,7 @@
 
 use std::{any::Any, mem, sync::Arc};
 
-use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, ListArray, UInt32Array, cast::AsArray, new_empty_array};
-use arrow_buffer::OffsetBuffer;
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, UInt32Array, new_empty_array};
 use arrow_schema::{DataType, Field, FieldRef};
 use thalweg_core::{
     Error, Result,
@@ -14,6 +13,7 @@ use thalweg_memory::kernels::hash::hash_columns;
 use super::{
     Function,
     extreme::canonical,
+    lists,
     rows::{alike, counting, not_a_state},
 };
 use crate::aggregate::groups::{KeyEncoder, packed::Packed};
@@ -38,8 +38,7 @@ impl Aggregate for Distinct {
     }
 
     fn state(&self) -> Result<Vec<FieldRef>> {
-        let list = DataType::List(Arc::new(Field::new_list_field(self.kind.clone(), true)));
-        Ok(vec![Arc::new(Field::new("values", list, true))])
+        Ok(vec![Arc::new(Field::new("values", lists::kind(&self.kind), true))])
     }
 
     fn exactness(&self) -> Exactness {
@@ -51,7 +50,6 @@ impl Aggregate for Distinct {
         Ok(Box::new(Sets {
             function: self.function.accumulator()?,
             is_count: self.function.name == "count",
-            kind: self.kind.clone(),
             found: Packed::new(encoders.iter().map(KeyEncoder::groups).collect()),
             encoders,
             count: 0,
@@ -63,7 +61,6 @@ impl Aggregate for Distinct {
 struct Sets {
     function: Box<dyn Accumulator>,
     is_count: bool,
-    kind: DataType,
     /// Of groups, and of values.
     encoders: [KeyEncoder; 2],
     /// Pairs of group and value, in the order in which they were first seen.
@@ -117,12 +114,8 @@ impl Accumulator for Sets {
     }
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
-        let list = states[0].as_list_opt::<i32>().ok_or_else(not_a_state)?;
-        let offsets = list.offsets();
-        let (first, last) = (offsets[0] as usize, offsets[offsets.len() - 1] as usize);
-        let groups = groups.iter().zip(offsets.lengths());
-        let groups: Vec<u32> = groups.flat_map(|(group, length)| std::iter::repeat_n(*group, length)).collect();
-        self.update(&[list.values().slice(first, last - first)], None, &groups, count)
+        let (values, groups) = lists::read(&states[0], groups)?;
+        self.update(&[values], None, &groups, count)
     }
 
     fn can_absorb(&self) -> bool {
@@ -142,13 +135,10 @@ impl Accumulator for Sets {
 
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
         let lengths = self.lengths()?;
-        i32::try_from(self.found.count())
-            .map_err(|_| Error::environment("an aggregate has more distinct values than a snapshot can hold"))?;
         let values = self.values(&lengths)?;
         self.count = 0;
         self.found = Packed::new(self.encoders.iter().map(KeyEncoder::groups).collect());
-        let item = Arc::new(Field::new_list_field(self.kind.clone(), true));
-        Ok(vec![Arc::new(ListArray::try_new(item, OffsetBuffer::from_lengths(lengths), values, None)?)])
+        Ok(vec![lists::written(&lengths, values)?])
     }
 
     fn take_result(&mut self) -> Result<ArrayRef> {

@@ -3,19 +3,19 @@
 use std::{any::Any, mem, sync::Arc};
 
 use arrow_array::{
-    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BooleanArray, ListArray, PrimitiveArray, cast::AsArray,
-    types::*,
+    ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BooleanArray, PrimitiveArray, cast::AsArray, types::*,
 };
-use arrow_buffer::{ArrowNativeType, OffsetBuffer};
-use arrow_schema::{DataType, Field};
+use arrow_buffer::ArrowNativeType;
+use arrow_schema::DataType;
 use thalweg_core::{
-    Error, Result,
+    Result,
     aggregate::{Accumulator, Signature},
 };
 
 use super::{
     Function,
     extreme::canonical,
+    lists,
     rows::{alike, counting, not_a_state},
 };
 
@@ -25,7 +25,7 @@ pub fn median(signature: &Signature<'_>) -> Option<Function> {
     if kind != signature.output {
         return None;
     }
-    let state = [("values", DataType::List(Arc::new(Field::new_list_field(kind.clone(), true))))];
+    let state = [("values", lists::kind(kind))];
     macro_rules! of {
         ($primitive:ty) => {{
             let kind = kind.clone();
@@ -104,12 +104,8 @@ impl<T: ArrowPrimitiveType> Accumulator for Medians<T> {
     }
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
-        let list = states[0].as_list_opt::<i32>().ok_or_else(not_a_state)?;
-        let offsets = list.offsets();
-        let (first, last) = (offsets[0] as usize, offsets[offsets.len() - 1] as usize);
-        let groups = groups.iter().zip(offsets.lengths());
-        let groups: Vec<u32> = groups.flat_map(|(group, length)| std::iter::repeat_n(*group, length)).collect();
-        self.update(&[list.values().slice(first, last - first)], None, &groups, count)
+        let (values, groups) = lists::read(&states[0], groups)?;
+        self.update(&[values], None, &groups, count)
     }
 
     fn can_absorb(&self) -> bool {
@@ -130,12 +126,9 @@ impl<T: ArrowPrimitiveType> Accumulator for Medians<T> {
 
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
         let (lengths, values) = self.by_group();
-        i32::try_from(values.len())
-            .map_err(|_| Error::environment("an aggregate has more values than a snapshot can hold"))?;
         (self.values, self.groups, self.count) = (Vec::new(), Vec::new(), 0);
         let values = PrimitiveArray::<T>::new(values.into(), None).with_data_type(self.kind.clone());
-        let item = Arc::new(Field::new_list_field(self.kind.clone(), true));
-        Ok(vec![Arc::new(ListArray::try_new(item, OffsetBuffer::from_lengths(lengths), Arc::new(values), None)?)])
+        Ok(vec![lists::written(&lengths, Arc::new(values))?])
     }
 
     fn take_result(&mut self) -> Result<ArrayRef> {

@@ -11,6 +11,7 @@
 //! * [`logical`] has `bool_and` and `bool_or`
 //! * [`moments`] has variances, covariances, correlation and linear regression
 //! * [`distinct`] makes any of them one over distinct values
+//! * [`lists`] has the state of those that keep values
 
 mod count;
 mod distinct;
@@ -18,6 +19,7 @@ mod distinct;
 mod edges;
 mod extreme;
 mod float;
+mod lists;
 mod logical;
 mod median;
 mod moments;
