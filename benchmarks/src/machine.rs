@@ -7,13 +7,15 @@ use std::{
 };
 
 use rustix::time::{ClockId, clock_gettime};
+use thalweg_memory::pool::{Block, Pool};
 
-/// How fast memory is read, bytes a second, by one core and by all.
-#[derive(Clone, Copy, Debug)]
+/// How fast memory is read, bytes a second.
 pub struct Bandwidth {
-    /// By one core.
+    /// As the engine's own memory: in huge pages, where the system has them.
+    block: Block,
+    /// By one core, when it was measured first.
     pub one: f64,
-    /// By all cores.
+    /// By all cores, when it was measured first.
     pub all: f64,
 }
 
@@ -23,30 +25,36 @@ const TIMES: usize = 7;
 
 impl Bandwidth {
     /// Reads a large block of memory several times; the median counts.
-    pub fn measure() -> Self {
-        let block = vec![1u64; BYTES / 8];
-        let read = |threads: usize| {
-            let share = block.len() / threads;
-            let mut rates: Vec<f64> = (0..TIMES)
-                .map(|_| {
-                    let start = Instant::now();
-                    thread::scope(|scope| {
-                        for part in block.chunks_exact(share) {
-                            scope.spawn(move || black_box(sum(part)));
-                        }
-                    });
-                    (share * threads * 8) as f64 / start.elapsed().as_secs_f64()
-                })
-                .collect();
+    ///
+    /// Errors: if there is no room for the block.
+    pub fn measure() -> Result<Self, String> {
+        let mut block = Pool::new(BYTES).take(BYTES).ok_or("there is no memory to measure its bandwidth with")?;
+        block.bytes_mut().fill(1);
+        let mut measured = Self { block, one: 0.0, all: 0.0 };
+        let median = |cores: usize| {
+            let mut rates: Vec<f64> = (0..TIMES).map(|_| measured.now(cores)).collect();
             rates.sort_by(f64::total_cmp);
             rates[TIMES / 2]
         };
-        Self { one: read(1), all: read(cores()) }
+        (measured.one, measured.all) = (median(1), median(cores()));
+        Ok(measured)
     }
 
-    /// What so many cores read.
+    /// What so many cores read, when it was measured first.
     pub fn of(&self, cores: usize) -> f64 {
         if cores <= 1 { self.one } else { self.all }
+    }
+
+    /// What so many cores read now: one reading of a large block of memory.
+    pub fn now(&self, cores: usize) -> f64 {
+        let share = self.block.len() / cores.max(1) / 64 * 64;
+        let start = Instant::now();
+        thread::scope(|scope| {
+            for part in self.block.bytes().chunks_exact(share) {
+                scope.spawn(move || black_box(sum(part)));
+            }
+        });
+        (share * cores.max(1)) as f64 / start.elapsed().as_secs_f64()
     }
 }
 
@@ -56,11 +64,11 @@ pub fn cores() -> usize {
 }
 
 /// The sum of all numbers, in several chains so that none waits for another.
-fn sum(block: &[u64]) -> u64 {
-    let (chunks, _) = block.as_chunks::<32>();
+fn sum(block: &[u8]) -> u64 {
+    let (chunks, _) = block.as_chunks::<8>().0.as_chunks::<32>();
     let mut sums = [0u64; 32];
     for chunk in chunks {
-        sums.iter_mut().zip(chunk).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
+        sums.iter_mut().zip(chunk).for_each(|(sum, value)| *sum = sum.wrapping_add(u64::from_le_bytes(*value)));
     }
     sums.into_iter().fold(0, u64::wrapping_add)
 }

@@ -92,7 +92,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let mut json = arguments.json.as_ref().map(create).transpose()?;
     let mut svg = arguments.svg.as_ref().map(create).transpose()?;
     let flink = if arguments.peers { Some(Flink::prepare()?) } else { None };
-    let mut report = Report::new(arguments.quick, &arguments.only);
+    let mut report = Report::new(arguments.quick, &arguments.only)?;
     let all = Workload::value_variants();
     let chosen = if arguments.workloads.is_empty() { all } else { &arguments.workloads };
     for workload in chosen {

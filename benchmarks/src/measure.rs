@@ -28,7 +28,8 @@ pub struct Measurement {
     pub bytes_per_row: f64,
     /// Bytes read a second.
     pub bytes_per_s: f64,
-    /// The bytes read, as a share of what the cores that were used can read.
+    /// The bytes read, as a share of what the cores that were used can read: the median of the shares run by run, each beside
+    /// a reading of its own; where something ran once alone, beside the reading at the start.
     pub share_of_bandwidth: f64,
     /// How many results were compared with what they must be.
     pub checked: u64,
@@ -141,8 +142,10 @@ pub struct Report {
 
 impl Report {
     /// An empty one; measures the machine.
-    pub fn new(quick: bool, only: &str) -> Self {
-        let bandwidth = Bandwidth::measure();
+    ///
+    /// Errors: if there is no memory for that.
+    pub fn new(quick: bool, only: &str) -> Result<Self, String> {
+        let bandwidth = Bandwidth::measure()?;
         println!(
             "this machine reads {:.1} GB/s with one core, {:.1} GB/s with all {}",
             bandwidth.one / 1e9,
@@ -153,7 +156,7 @@ impl Report {
             "{:<10} {:<52} {:>10} {:>14} {:>12} {:>10} {:>10}",
             "workload", "variant", "M rows/s", "CPU s/M rows", "bytes a row", "MB/s", "bandwidth"
         );
-        Self { measurements: Vec::new(), bandwidth, quick, only: only.to_string() }
+        Ok(Self { measurements: Vec::new(), bandwidth, quick, only: only.to_string() })
     }
 
     /// Whether inputs should be small.
@@ -195,6 +198,7 @@ impl Report {
                 taken.checked += check().map_err(wrong)?;
                 if round > 0 {
                     taken.seconds.push(seconds);
+                    taken.bandwidth.push(self.bandwidth.now(case.workers));
                     taken.cpu.push(cpu / (case.rows as f64 / 1e6));
                 }
             }
@@ -217,7 +221,7 @@ impl Report {
     /// Adds what was measured while rows came at a rate of their own.
     pub fn add_paced(&mut self, case: Case<'_>, paced: Paced) {
         let cpu = paced.cpu / (case.rows as f64 / 1e6);
-        let taken = Taken { seconds: vec![paced.seconds], cpu: vec![cpu], checked: paced.checked };
+        let taken = Taken { seconds: vec![paced.seconds], cpu: vec![cpu], checked: paced.checked, bandwidth: vec![] };
         let mut measurement = self.measurement(case, &taken);
         measurement.latency = Some(paced.latencies);
         measurement.idle_loop = paced.idle;
@@ -238,6 +242,12 @@ impl Report {
     fn measurement(&self, case: Case<'_>, taken: &Taken) -> Measurement {
         let seconds = median(taken.seconds.clone());
         let rows_per_s = case.rows as f64 / seconds;
+        let bytes = case.rows as f64 * case.bytes_per_row;
+        let shares = taken.seconds.iter().zip(&taken.bandwidth).map(|(seconds, most)| bytes / seconds / most);
+        let share_of_bandwidth = match taken.bandwidth.is_empty() {
+            true => bytes / seconds / self.bandwidth.of(case.workers),
+            false => median(shares.collect()),
+        };
         Measurement {
             workload: case.workload.to_string(),
             variant: case.variant,
@@ -248,7 +258,7 @@ impl Report {
             rows_per_s,
             bytes_per_row: case.bytes_per_row,
             bytes_per_s: rows_per_s * case.bytes_per_row,
-            share_of_bandwidth: rows_per_s * case.bytes_per_row / self.bandwidth.of(case.workers),
+            share_of_bandwidth,
             checked: taken.checked,
             relative: None,
             latency: None,
@@ -264,6 +274,8 @@ pub struct Taken {
     pub seconds: Vec<f64>,
     /// Each run's CPU time per million rows.
     pub cpu: Vec<f64>,
+    /// What its cores could read just behind each run; empty if that was not measured.
+    pub bandwidth: Vec<f64>,
     /// How many values were compared with what they must be, in all runs.
     pub checked: u64,
 }

@@ -4,12 +4,13 @@ use std::{fmt, sync::Arc};
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
+use thalweg::Memory;
 
 /// How many rows a batch has.
 const BATCH: usize = 1 << 20;
 
 /// 64-bit keys, uniform below a billion, in as many partitions.
-pub fn keys(rows: usize, partitions: usize) -> Vec<Vec<RecordBatch>> {
+pub fn keys(rows: usize, partitions: usize) -> Result<Vec<Vec<RecordBatch>>, String> {
     let mut random = StdRng::seed_from_u64(18);
     parted(rows, partitions, |_, rows| {
         let keys: Vec<i64> = (0..rows).map(|_| random.random_range(0..1_000_000_000)).collect();
@@ -66,7 +67,7 @@ impl fmt::Display for Keys {
 
 /// Rows of 24 bytes in one partition: event time, key, value, which is a number of eighths. Times go up by `step` microseconds
 /// from row to row, and a row may be out of order by as much as `disorder`.
-pub fn readings(rows: usize, keys: Keys, step: i64, disorder: i64) -> Vec<Vec<RecordBatch>> {
+pub fn readings(rows: usize, keys: Keys, step: i64, disorder: i64) -> Result<Vec<Vec<RecordBatch>>, String> {
     let mut random = StdRng::seed_from_u64(42);
     let mut key = keys.sampler();
     parted(rows, 1, |first, rows| {
@@ -89,16 +90,18 @@ fn parted(
     rows: usize,
     partitions: usize,
     mut make: impl FnMut(usize, usize) -> Vec<(&'static str, ArrayRef)>,
-) -> Vec<Vec<RecordBatch>> {
+) -> Result<Vec<Vec<RecordBatch>>, String> {
     let share = rows / partitions;
-    (0..partitions)
-        .map(|_| {
-            let starts = (0..share).step_by(BATCH);
-            starts
-                .map(|first| RecordBatch::try_from_iter(make(first, BATCH.min(share - first))).expect("equal lengths"))
-                .collect()
-        })
-        .collect()
+    let mut batches = |_| {
+        let starts = (0..share).step_by(BATCH);
+        let made = starts
+            .map(|first| RecordBatch::try_from_iter(make(first, BATCH.min(share - first))).expect("equal lengths"));
+        // One by one, so that there are never two copies of all.
+        let kept = made.map(|batch| Memory::preallocated(&[vec![batch]]));
+        let kept = kept.collect::<thalweg::Result<Vec<_>>>().map_err(|error| error.to_string())?;
+        Ok(kept.into_iter().flatten().flatten().collect())
+    };
+    (0..partitions).map(&mut batches).collect()
 }
 
 #[cfg(test)]

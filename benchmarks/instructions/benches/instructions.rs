@@ -74,14 +74,14 @@ fn text() -> (Vec<u8>, Vec<u32>) {
 #[bench::rows(keys())]
 fn a_comparison(rows: RecordBatch) -> Option<Selection> {
     let predicate = Predicate::Compare(Comparison::Less, Value::Column(0), Value::Constant(Constant::Whole(1 << 28)));
-    black_box(select(&predicate, &rows, None, Level::best()).ok())
+    black_box(select(&predicate, &rows, None, Level::best()).ok()?)
 }
 
 #[library_benchmark(config = at_most(445_000, 166_000))]
 #[bench::rows(keys())]
 fn a_remainder(rows: RecordBatch) -> Option<Selection> {
     let predicate = Predicate::Residue(0, Residue::new(10, 0).expect("ten is no zero"));
-    black_box(select(&predicate, &rows, None, Level::best()).ok())
+    black_box(select(&predicate, &rows, None, Level::best()).ok()?)
 }
 
 #[library_benchmark(config = at_most(158_000, 36_000))]

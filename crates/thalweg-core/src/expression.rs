@@ -22,13 +22,14 @@ pub trait Expression: Send + Sync + Debug {
         false
     }
 
-    /// The selected rows for which the expression is true.
+    /// The selected rows for which the expression is true; `None` where all of them stay.
     ///
     /// Errors: `Error::Bug` if its values are not booleans; the plan checks that.
-    fn select(&self, batch: &Batch) -> Result<Selection> {
+    fn select(&self, batch: &Batch) -> Result<Option<Selection>> {
         let values = self.evaluate(batch)?;
         let mask = values.as_boolean_opt().ok_or_else(|| Error::bug("a predicate must be a boolean"))?;
-        Ok(Selection::narrow(batch.selection(), mask))
+        let selection = Selection::narrow(batch.selection(), mask);
+        Ok((!selection.keeps(batch.len())).then_some(selection))
     }
 }
 

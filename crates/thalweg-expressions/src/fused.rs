@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, cast::AsArray};
+use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::{
     Between, Expr, ExprSchemable, Operator,
     expr::{BinaryExpr, InList},
 };
-use thalweg_core::{Batch, Error, Result, Selection, expression::Expression};
+use thalweg_core::{Batch, Result, Selection, expression::Expression};
 use thalweg_memory::{
     kernels::select::{Comparison, Constant, NumberType, Operation, Predicate, Value, number::Residue, select},
     simd::Level,
@@ -44,13 +44,9 @@ impl Expression for Fused {
         true
     }
 
-    fn select(&self, batch: &Batch) -> Result<Selection> {
-        if let Ok(selection) = select(&self.predicate, batch.columns(), batch.selection(), Level::best()) {
-            return Ok(selection);
-        }
-        let values = self.otherwise.evaluate(batch)?;
-        let mask = values.as_boolean_opt().ok_or_else(|| Error::bug("a predicate must be a boolean"))?;
-        Ok(Selection::narrow(batch.selection(), mask))
+    fn select(&self, batch: &Batch) -> Result<Option<Selection>> {
+        select(&self.predicate, batch.columns(), batch.selection(), Level::best())
+            .or_else(|_| self.otherwise.select(batch))
     }
 }
 
@@ -250,7 +246,7 @@ mod tests {
     use datafusion_expr::{binary_expr, cast, col, in_list, lit, not};
 
     use super::*;
-    use crate::compile::compile;
+    use crate::compile::{compile, tests::kept};
 
     fn batch() -> Batch {
         let columns: Vec<(&str, ArrayRef)> = vec![
@@ -288,8 +284,8 @@ mod tests {
             (col("a").eq(lit(1i64)).or(col("i").is_not_null().and(col("f").eq(lit(0.0)))), vec![0, 2]),
         ] {
             assert!(predicate(&expression, &schema()).is_some(), "{expression} is not on kernels");
-            let found = compile(&expression, &schema()).unwrap().select(&batch()).unwrap();
-            assert_eq!(found.rows(), rows, "{expression}");
+            let found = kept(compile(&expression, &schema()).unwrap().as_ref(), &batch());
+            assert_eq!(found, rows, "{expression}");
         }
     }
 
@@ -315,6 +311,6 @@ mod tests {
         let error = compiled.select(&batch()).unwrap_err();
         assert_eq!(error.message(), "bigint out of range: 9223372036854775807 + 1 in a + 1");
         let small = batch().with_selection(Selection::new(vec![0, 1, 2]));
-        assert_eq!(compiled.select(&small).unwrap().rows(), [0, 2]);
+        assert_eq!(kept(compiled.as_ref(), &small), [0, 2]);
     }
 }

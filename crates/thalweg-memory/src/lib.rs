@@ -2,10 +2,12 @@
 //!
 //! * [`pool`]: blocks of memory that are used again
 //! * [`page`]: rows in a block, which another thread or another machine reads as they lie
+//! * [`preallocate`]: batches in such blocks
 //! * [`kernels`]: loops over columns
 //! * [`simd`]: for which instructions the loops are compiled
 
 pub mod kernels;
 pub mod page;
 pub mod pool;
+pub mod preallocate;
 pub mod simd;

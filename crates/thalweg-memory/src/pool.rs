@@ -8,11 +8,13 @@
 //! At steady state taking a block is a pop from a list, and its memory has been touched before.
 
 use std::{
-    alloc::{Layout, alloc_zeroed, dealloc},
+    alloc::{Layout, alloc, dealloc},
     fmt,
     ptr::NonNull,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+
+use arrow_buffer::Buffer;
 
 /// The sizes that are kept in slabs; what is larger has memory of its own.
 const SIZES: [usize; 12] = [
@@ -94,7 +96,7 @@ impl Pool {
     pub fn take(&self, bytes: usize) -> Option<Block> {
         let mut state = self.shared.state();
         let class = SIZES.iter().position(|size| *size >= bytes);
-        let size = class.map_or_else(|| bytes.next_multiple_of(SIZES[0]), |class| SIZES[class]);
+        let size = class.map_or_else(|| bytes.next_multiple_of(HUGE), |class| SIZES[class]);
         let (memory, slab) = match class.and_then(|class| state.free[class].pop()) {
             Some(block) => block,
             None => state.grow(size, class, self.shared.budget)?,
@@ -234,6 +236,16 @@ impl Block {
     }
 }
 
+impl Block {
+    /// Some bytes of a block that does not change any more; they keep it.
+    #[allow(unsafe_code)]
+    pub fn buffer(block: &Arc<Self>, at: usize, bytes: usize) -> Buffer {
+        assert!(at + bytes <= block.bytes, "what is read of a block lies in it");
+        // SAFETY: the bytes lie in the block, which the buffer keeps, and which is shared, so that nobody writes it.
+        unsafe { Buffer::from_custom_allocation(block.memory.add(at), bytes, Arc::clone(block) as _) }
+    }
+}
+
 impl Drop for Block {
     fn drop(&mut self) {
         let waiting = self.pool.state().put(self.memory, self.bytes, self.slab);
@@ -262,13 +274,16 @@ fn block_of(slab: NonNull<u8>, offset: usize) -> NonNull<u8> {
 #[allow(unsafe_code)]
 fn allocate(layout: Layout) -> Option<NonNull<u8>> {
     // SAFETY: no slab is empty.
-    let memory = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+    let memory = NonNull::new(unsafe { alloc(layout) })?;
     #[cfg(target_os = "linux")]
     if layout.align() == HUGE {
         // A wish: where the system has no huge pages for it, small ones do.
         // SAFETY: the memory is ours, aligned, and of this size.
         unsafe { libc::madvise(memory.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
     }
+    // Behind the wish: the first touch decides of which size a page is.
+    // SAFETY: the memory is ours and of this size.
+    unsafe { memory.write_bytes(0, layout.size()) };
     Some(memory)
 }
 
@@ -304,7 +319,7 @@ mod tests {
         assert_eq!(pool.used(), 0);
         assert!(pool.reserved() > reserved);
         // What lies unused makes room for another size.
-        assert_eq!(pool.take((5 << 20) + 1).unwrap().len(), (5 << 20) + 4096);
+        assert_eq!(pool.take((5 << 20) + 1).unwrap().len(), 6 << 20);
     }
 
     #[test]

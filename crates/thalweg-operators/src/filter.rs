@@ -22,11 +22,10 @@ impl Filter {
 
 impl Operator for Filter {
     fn on_batch(&mut self, _: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
-        let selection = self.predicate.select(&batch)?;
-        if selection.keeps(batch.len()) {
-            return out.emit(batch); // Nothing was filtered, so pass the buffers on.
+        match self.predicate.select(&batch)? {
+            None => out.emit(batch), // Nothing was filtered, so pass the buffers on.
+            Some(selection) => out.emit(batch.with_selection(selection)), // The rows stay where they are.
         }
-        out.emit(batch.with_selection(selection)) // The rows stay where they are.
     }
 }
 

@@ -28,10 +28,7 @@ impl Operator for Split {
             if batch.is_empty() {
                 return Ok(Progress::Done);
             }
-            let taken = predicate.select(&batch)?;
-            if taken.keeps(batch.len()) {
-                return out.emit_to(port, batch);
-            }
+            let Some(taken) = predicate.select(&batch)? else { return out.emit_to(port, batch) };
             let rest = without(&batch, &taken);
             out.emit_to(port, batch.clone().with_selection(taken))?;
             batch = batch.with_selection(rest);

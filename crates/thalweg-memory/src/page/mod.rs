@@ -32,7 +32,7 @@ pub mod writer;
 #[cfg(test)]
 mod tests;
 
-use std::{ptr::NonNull, sync::Arc};
+use std::sync::Arc;
 
 use arrow_array::{
     ArrayRef, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, RecordBatch, RecordBatchOptions, StringViewArray,
@@ -183,12 +183,13 @@ impl Page {
 
     fn columns(&self, is_foreign: bool) -> Result<Vec<ArrayRef>> {
         let places = self.layout.places(self.capacity());
-        let all = self.buffer(0, self.header.bytes as usize);
+        let all = Block::buffer(&self.block, 0, self.header.bytes as usize);
         let columns = self.layout.columns().iter().zip(&places).zip(self.layout.schema().fields());
         let array = |((column, place), field): ((&layout::Column, &layout::Place), &arrow_schema::FieldRef)| {
-            let bits = |at: usize| BooleanBuffer::new(self.buffer(at, self.rows().div_ceil(8)), 0, self.rows());
+            let bits =
+                |at: usize| BooleanBuffer::new(Block::buffer(&self.block, at, self.rows().div_ceil(8)), 0, self.rows());
             let nulls = place.validity.map(|at| NullBuffer::new(bits(at))).filter(|nulls| nulls.null_count() > 0);
-            let values = self.buffer(place.values, column.shape.bytes(self.rows()));
+            let values = Block::buffer(&self.block, place.values, column.shape.bytes(self.rows()));
             self.array(field.data_type(), column.shape, nulls, values, &all, is_foreign)
         };
         columns.map(array).collect()
@@ -229,16 +230,5 @@ impl Page {
                 }
             }
         })
-    }
-
-    /// Some bytes of the page, which keep its block.
-    #[allow(unsafe_code)]
-    fn buffer(&self, at: usize, bytes: usize) -> Buffer {
-        assert!(at + bytes <= self.block.len(), "a minipage lies in its page");
-        // SAFETY: the bytes lie in the block, which the buffer keeps, and which nobody writes any more.
-        unsafe {
-            let start: NonNull<u8> = self.block.start().add(at);
-            Buffer::from_custom_allocation(start, bytes, Arc::clone(&self.block) as _)
-        }
     }
 }

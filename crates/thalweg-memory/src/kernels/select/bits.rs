@@ -84,20 +84,20 @@ pub fn count(bits: &[u64]) -> usize {
 }
 
 at_level! {
-    /// The numbers of the bits that are set, ascending; there must be `count` of them.
-    pub fn numbers(words: &[u64], count: usize) -> Vec<u32> = expand
+    /// Adds the numbers of the bits that are set, ascending, where the first bit's is `first`.
+    pub fn push_numbers(words: &[u64], first: u32, numbers: &mut Vec<u32>) = expand
 }
 
 /// Eight bits at a time: the numbers of those that are set are written as eight, of which only so many are kept.
 #[inline(always)]
 #[allow(unsafe_code)]
-fn expand(words: &[u64], count: usize) -> Vec<u32> {
+fn expand(words: &[u64], first: u32, numbers: &mut Vec<u32>) {
     // Not zeroed before: where all rows are kept, that would take as long as the rest.
-    let mut numbers = Vec::with_capacity(count + 8);
+    numbers.reserve(words.len() * 64 + 8);
     let room = numbers.spare_capacity_mut();
     let mut kept = 0;
     for (position, word) in words.iter().enumerate() {
-        let base = position as u32 * 64;
+        let base = first + position as u32 * 64;
         match *word {
             0 => {}
             u64::MAX => {
@@ -125,10 +125,8 @@ fn expand(words: &[u64], count: usize) -> Vec<u32> {
             }
         }
     }
-    assert_eq!(kept, count, "the count is that of the bits");
-    // SAFETY: so many were written, one behind the other.
-    unsafe { numbers.set_len(count) };
-    numbers
+    // SAFETY: so many were written, one behind the other, into room that was reserved.
+    unsafe { numbers.set_len(numbers.len() + kept) };
 }
 
 /// For each byte, the numbers of its bits that are set.
@@ -160,7 +158,12 @@ mod tests {
         let expected: Vec<u32> =
             (0..words.len() as u32 * 64).filter(|row| words[*row as usize / 64] >> (row % 64) & 1 == 1).collect();
         for level in Level::all() {
-            assert_eq!(numbers(level, &words, count(&words)), expected, "{}", level.name());
+            let mut numbers = vec![7];
+            push_numbers(level, &words, 0, &mut numbers);
+            push_numbers(level, &words[4..], 4096, &mut numbers);
+            let further = expected.iter().filter(|row| **row >= 256).map(|row| row - 256 + 4096);
+            let all: Vec<u32> = [7].into_iter().chain(expected.iter().copied()).chain(further).collect();
+            assert_eq!(numbers, all, "{}", level.name());
         }
     }
 

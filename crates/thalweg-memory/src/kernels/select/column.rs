@@ -93,6 +93,11 @@ impl<'a> Column<'a> {
         }
     }
 
+    /// Whether some row may have no value.
+    pub fn has_nulls(&self) -> bool {
+        self.nulls().is_some()
+    }
+
     /// Which of some rows have a value.
     pub fn known(&self, from: usize, rows: usize) -> Bits {
         bits::of_nulls(self.nulls(), from, rows)

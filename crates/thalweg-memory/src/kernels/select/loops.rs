@@ -11,22 +11,22 @@ use crate::simd::{at_level, prefetch};
 
 at_level! {
     /// Compares each value with a constant.
-    pub fn compare_constant[T: Lane](values: &[T], constant: T, comparison: Comparison, is_true: &mut Bits) = constants
+    pub fn compare_constant[T: Lane](values: &[T], constant: T, comparison: Comparison, is_true: &mut [u64]) = constants
 }
 
 at_level! {
     /// Compares each value with the other's.
-    pub fn compare_columns[T: Lane](values: &[T], others: &[T], comparison: Comparison, is_true: &mut Bits) = columns
+    pub fn compare_columns[T: Lane](values: &[T], others: &[T], comparison: Comparison, is_true: &mut [u64]) = columns
 }
 
 at_level! {
     /// Which values have a remainder.
-    pub fn residue_wide(values: &[i64], residue: Residue, is_true: &mut Bits) = residues::<i64>
+    pub fn residue_wide(values: &[i64], residue: Residue, is_true: &mut [u64]) = residues::<i64>
 }
 
 at_level! {
     /// Which values have a remainder.
-    pub fn residue_narrow(values: &[i32], residue: Residue, is_true: &mut Bits) = residues::<i32>
+    pub fn residue_narrow(values: &[i32], residue: Residue, is_true: &mut [u64]) = residues::<i32>
 }
 
 at_level! {
@@ -45,7 +45,7 @@ const AHEAD: usize = 2048;
 
 /// One bit per value. Written so that the compiler makes vectors of it: a lane keeps its place in the word.
 #[inline(always)]
-fn each<T: Lane>(values: &[T], is_true: &mut Bits, test: impl Fn(T) -> bool) {
+fn each<T: Lane>(values: &[T], is_true: &mut [u64], test: impl Fn(T) -> bool) {
     let (words, rest) = values.as_chunks::<64>();
     for (word, bits) in words.iter().zip(is_true.iter_mut()) {
         prefetch(word, AHEAD);
@@ -66,7 +66,7 @@ fn word_of<T: Lane>(values: &[T; 64], test: &impl Fn(T) -> bool) -> u64 {
 }
 
 #[inline(always)]
-fn constants<T: Lane>(values: &[T], constant: T, comparison: Comparison, is_true: &mut Bits) {
+fn constants<T: Lane>(values: &[T], constant: T, comparison: Comparison, is_true: &mut [u64]) {
     if constant.is_nan() {
         return each(values, is_true, |value| match comparison {
             Comparison::Equal | Comparison::GreaterOrEqual => value.is_nan(),
@@ -88,7 +88,7 @@ fn constants<T: Lane>(values: &[T], constant: T, comparison: Comparison, is_true
 }
 
 #[inline(always)]
-fn columns<T: Lane>(values: &[T], others: &[T], comparison: Comparison, is_true: &mut Bits) {
+fn columns<T: Lane>(values: &[T], others: &[T], comparison: Comparison, is_true: &mut [u64]) {
     match comparison {
         Comparison::Equal => pairs(values, others, is_true, |a, b| a.same(b)),
         Comparison::NotEqual => pairs(values, others, is_true, |a, b| !a.same(b)),
@@ -100,7 +100,7 @@ fn columns<T: Lane>(values: &[T], others: &[T], comparison: Comparison, is_true:
 }
 
 #[inline(always)]
-fn pairs<T: Lane>(values: &[T], others: &[T], is_true: &mut Bits, test: impl Fn(T, T) -> bool) {
+fn pairs<T: Lane>(values: &[T], others: &[T], is_true: &mut [u64], test: impl Fn(T, T) -> bool) {
     let chunks = values.chunks(64).zip(others.chunks(64));
     for ((values, others), bits) in chunks.zip(is_true.iter_mut()) {
         prefetch(values, AHEAD);
@@ -123,7 +123,7 @@ fn pairs<T: Lane>(values: &[T], others: &[T], is_true: &mut Bits, test: impl Fn(
 
 /// Several loops over a word's values, each so simple that the compiler makes vectors of it.
 #[inline(always)]
-fn residues<T: Lane + Into<i64>>(values: &[T], residue: Residue, is_true: &mut Bits) {
+fn residues<T: Lane + Into<i64>>(values: &[T], residue: Residue, is_true: &mut [u64]) {
     let (words, rest) = values.as_chunks::<64>();
     let mut quotients = [0; 64];
     for (word, bits) in words.iter().zip(is_true.iter_mut()) {
@@ -183,7 +183,7 @@ fn apply<T: Number>(values: &mut [T], failed: &mut Bits, compute: impl Fn(usize,
 }
 
 /// Whether each whole number is one of a list.
-pub fn whole_in<T: FromConstant>(values: &[T], list: &[i64], is_true: &mut Bits) {
+pub fn whole_in<T: FromConstant>(values: &[T], list: &[i64], is_true: &mut [u64]) {
     // What does not fit the column's type is not in the column.
     let list: Vec<T> = list.iter().filter_map(|value| T::from_constant(Constant::Whole(*value))).collect();
     each(values, is_true, |value| list.contains(&value));
