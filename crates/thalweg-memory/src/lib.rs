@@ -4,6 +4,7 @@
 //! * [`page`]: rows in a block, which another thread or another machine reads as they lie
 //! * [`preallocate`]: batches in such blocks
 //! * [`kernels`]: loops over columns
+//! * [`stable`]: a list that grows while others read it
 //! * [`simd`]: for which instructions the loops are compiled
 
 pub mod kernels;
@@ -11,3 +12,5 @@ pub mod page;
 pub mod pool;
 pub mod preallocate;
 pub mod simd;
+pub mod stable;
+pub mod sync;

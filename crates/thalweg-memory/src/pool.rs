@@ -113,6 +113,11 @@ impl Pool {
         self.shared.state().waiting.push(Box::new(wake));
     }
 
+    /// How many bytes it takes from the system at most.
+    pub fn budget(&self) -> usize {
+        self.shared.budget
+    }
+
     /// How many bytes were taken from the system and are held, used or not.
     pub fn reserved(&self) -> usize {
         self.shared.state().reserved

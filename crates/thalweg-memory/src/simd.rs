@@ -128,9 +128,54 @@ pub fn prefetch<T>(values: &[T], distance: usize) {
     }
 }
 
+/// Copies bytes without bringing what is written into the caches, where the machine can and both begin and end on the same part of a
+/// cache line; the rest is copied as usual. Both must have the same length.
+#[allow(unsafe_code)]
+pub fn copy_past_caches(to: &mut [u8], from: &[u8]) {
+    assert_eq!(to.len(), from.len(), "as many bytes as there is room for");
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
+        const LINE: usize = 64;
+        let head = to.as_ptr().align_offset(LINE).min(to.len());
+        let lines = (to.len() - head) / LINE;
+        let (to_head, to_rest) = to.split_at_mut(head);
+        let (from_head, from_rest) = from.split_at(head);
+        to_head.copy_from_slice(from_head);
+        for line in 0..lines {
+            for part in 0..4 {
+                let at = line * LINE + part * 16;
+                // SAFETY: both have these 16 bytes; those that are written are aligned, as the whole line is.
+                unsafe {
+                    let value = _mm_loadu_si128(from_rest.as_ptr().add(at).cast());
+                    _mm_stream_si128(to_rest.as_mut_ptr().add(at).cast::<__m128i>(), value);
+                }
+            }
+        }
+        to_rest[lines * LINE..].copy_from_slice(&from_rest[lines * LINE..]);
+        if lines > 0 {
+            // SAFETY: every x86-64 has it. What was written past the caches is else not ordered with what says that it was.
+            unsafe { _mm_sfence() };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    to.copy_from_slice(from);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_goes_past_the_caches_arrives() {
+        let from: Vec<u8> = (0..1000).map(|byte| byte as u8).collect();
+        for (start, end) in [(0, 0), (0, 1000), (1, 64), (3, 200), (64, 128), (63, 999)] {
+            let mut to = vec![0; 1064];
+            copy_past_caches(&mut to[7 + start..7 + end], &from[start..end]);
+            assert_eq!(to[7 + start..7 + end], from[start..end]);
+            assert!(to[..7 + start].iter().chain(&to[7 + end..]).all(|byte| *byte == 0));
+        }
+    }
 
     #[test]
     fn the_best_is_one_of_all_and_the_portable_one_is_always_there() {

@@ -23,10 +23,16 @@
 //!
 //! * [`layout`]: where everything lies
 //! * [`source`]: the columns of a batch as a page takes them in
+//! * [`rows`]: some of their rows, and how these get into slots
 //! * [`writer`]: one thread fills a page
+//! * [`shared`]: several threads fill a page
+//! * [`staging`]: rows that wait until there are enough of them for a page
 
 pub mod layout;
+pub mod rows;
+pub mod shared;
 pub mod source;
+pub mod staging;
 pub mod writer;
 
 #[cfg(test)]

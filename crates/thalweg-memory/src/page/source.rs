@@ -17,6 +17,7 @@ pub struct Source<'a> {
     columns: Vec<SourceColumn<'a>>,
     rows: usize,
     tails: Option<Vec<u32>>,
+    fingerprint: u64,
 }
 
 /// A column of a batch.
@@ -65,7 +66,12 @@ impl<'a> Source<'a> {
         let columns: Vec<SourceColumn<'_>> = columns.collect::<Result<_>>()?;
         let rows = batch.num_rows();
         let tails = layout.has_views().then(|| tails(&columns, rows)).transpose()?;
-        Ok(Self { columns, rows, tails })
+        Ok(Self { columns, rows, tails, fingerprint: layout.fingerprint() })
+    }
+
+    /// The layout that it is for: see [`RowLayout::fingerprint`].
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 
     /// The columns.
@@ -134,6 +140,10 @@ fn bytes(array: &dyn Array) -> Result<Vec<&[u8]>> {
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             let values = bytes(dictionary.values().as_ref())?;
+            // Without a value there are only nulls, and keys that name nothing.
+            if values.is_empty() {
+                return Ok(vec![&[]; array.len()]);
+            }
             // The key of a row without value may be anything.
             let value = |key: usize| values.get(key).copied().unwrap_or_default();
             dictionary.normalized_keys().into_iter().map(value).collect()

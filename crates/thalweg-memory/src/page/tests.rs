@@ -13,6 +13,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use super::{
     Page,
     layout::RowLayout,
+    rows::Picked,
     source::Source,
     writer::{Growth, PageWriter},
 };
@@ -82,14 +83,14 @@ fn fill(layout: &Arc<RowLayout>, pool: &Pool, growth: &mut Growth, batch: &Recor
         // By pieces, as batches come.
         loop {
             let piece = &rest[..rest.len().min(37)];
-            let taken = writer.append(&source, piece);
+            let taken = writer.append(&Picked { source: &source, rows: piece });
             rest = &rest[taken..];
             if taken < piece.len() || rest.is_empty() {
                 break;
             }
         }
         assert!(writer.rows() > 0, "an empty page takes a row");
-        growth.closed(&writer, !rest.is_empty());
+        growth.closed(layout, writer.rows(), writer.tail_bytes(), !rest.is_empty());
         pages.push(writer.finish());
     }
     pages
@@ -143,10 +144,10 @@ fn a_page_is_full_when_the_next_row_does_not_fit() {
     let source = Source::new(&layout, &batch).unwrap();
     let rows: Vec<u32> = (0..1000).collect();
     let mut writer = PageWriter::new(Arc::clone(&layout), pool.take(4096).unwrap(), 22, 22).unwrap();
-    let taken = writer.append(&source, &rows);
+    let taken = writer.append(&Picked { source: &source, rows: &rows });
     // 64 for the header, 42 a row, and less than two lines that are not filled.
     assert!(((4096 - 64 - 128) / 42..=(4096 - 64) / 42).contains(&taken), "{taken}");
-    assert_eq!(writer.append(&source, &rows[taken..]), 0);
+    assert_eq!(writer.append(&Picked { source: &source, rows: &rows[taken..] }), 0);
     assert_eq!(writer.finish().rows(), taken);
 }
 

@@ -32,6 +32,11 @@ impl Order {
         }
     }
 
+    /// Orders rows, given by their numbers, by where each goes.
+    pub fn of_rows(rows: &[u32], to: &[u32], partitions: usize) -> Self {
+        Self::of(rows.iter().copied().zip(to.iter().copied()), partitions)
+    }
+
     fn of(all: impl Iterator<Item = (u32, u32)> + Clone, partitions: usize) -> Self {
         let mut ends = vec![0; partitions];
         all.clone().for_each(|(_, partition)| ends[partition as usize] += 1);

@@ -8,6 +8,7 @@ use thalweg_memory::{
     page::{
         Page,
         layout::{LARGEST, RowLayout, SMALLEST},
+        rows::Picked,
         source::Source,
         writer::{Growth, PageWriter},
     },
@@ -127,7 +128,7 @@ impl Outbox {
     pub fn seal(&mut self, sealed: &mut Vec<(u32, Page)>) {
         for (number, partition) in (0..).zip(&mut self.partitions) {
             if let Some(writer) = partition.open.take_if(|writer| writer.rows() > 0) {
-                partition.growth.closed(&writer, false);
+                partition.growth.closed(&self.layout, writer.rows(), writer.tail_bytes(), false);
                 sealed.push((number, writer.finish()));
             }
         }
@@ -153,11 +154,11 @@ impl Partition {
                     None => return Ok(done),
                 },
             };
-            done += writer.append(source, &rows[done..]);
+            done += writer.append(&Picked { source, rows: &rows[done..] });
             if done < rows.len()
                 && let Some(writer) = self.open.take()
             {
-                self.growth.closed(&writer, true);
+                self.growth.closed(layout, writer.rows(), writer.tail_bytes(), true);
                 full(writer.finish());
             }
         }

@@ -18,7 +18,7 @@ use super::outbox::{Outbox, Progress, Sizes};
 use crate::route::Destinations;
 
 /// Rows of a kind, and the same values in the types that pages hold.
-fn rows(random: &mut StdRng, kind: usize, count: usize) -> (RecordBatch, RecordBatch) {
+pub(super) fn rows(random: &mut StdRng, kind: usize, count: usize) -> (RecordBatch, RecordBatch) {
     let number = Arc::new(Int32Array::from_iter_values((0..count).map(|_| random.random()))) as ArrayRef;
     let text = |random: &mut StdRng| -> Vec<Option<String>> {
         let longest = [3, 12, 40, 3000][random.random_range(0..4)];
@@ -51,7 +51,7 @@ fn rows(random: &mut StdRng, kind: usize, count: usize) -> (RecordBatch, RecordB
     (batch(given), batch(held))
 }
 
-fn batch(columns: Vec<ArrayRef>) -> RecordBatch {
+pub(super) fn batch(columns: Vec<ArrayRef>) -> RecordBatch {
     let field = |(i, column): (usize, &ArrayRef)| {
         let is_fixed = matches!(column.data_type(), DataType::FixedSizeBinary(_));
         Field::new(format!("c{i}"), column.data_type().clone(), !is_fixed)
@@ -61,7 +61,7 @@ fn batch(columns: Vec<ArrayRef>) -> RecordBatch {
 }
 
 /// The partition of each row: evenly, most to few, or all to one.
-fn destinations(random: &mut StdRng, skew: usize, rows: usize, partitions: usize) -> Destinations {
+pub(super) fn destinations(random: &mut StdRng, skew: usize, rows: usize, partitions: usize) -> Destinations {
     let one = |random: &mut StdRng| match skew {
         0 => random.random_range(0..partitions),
         1 => (partitions as f64).powf(random.random::<f64>()) as usize % partitions,
@@ -97,14 +97,14 @@ impl Received {
 }
 
 /// At a flush, all pages of a partition but the last are full: no row of so many bytes would have found room.
-fn full_but_the_last(pages: &[(usize, usize, usize)], longest: usize) {
+pub(super) fn full_but_the_last(pages: &[(usize, usize, usize)], longest: usize) {
     for (rows, capacity, free) in &pages[..pages.len().saturating_sub(1)] {
         assert!(rows == capacity || *free < longest, "{rows} of {capacity} rows, {free} bytes free");
     }
 }
 
 /// A copy that shares no buffer.
-fn deep(column: &ArrayRef) -> ArrayRef {
+pub(super) fn deep(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Utf8View => {
             let views: StringViewArray = column.as_any().downcast_ref::<StringViewArray>().unwrap().iter().collect();

@@ -1,0 +1,249 @@
+//! Rows on their way into a page: which they are, and how their values get into slots that belong to one thread.
+
+use std::ops::Range;
+
+use super::{
+    layout::{Place, RowLayout, Shape},
+    source::{INLINE, Source, Values},
+};
+
+mod sealed {
+    /// Pages are read without a look at what is in them: rows are only those that this module knows.
+    pub trait Sealed {}
+    impl Sealed for super::Picked<'_> {}
+    impl Sealed for crate::page::staging::Waiting<'_> {}
+}
+
+/// Some rows, in the order in which they go into slots.
+pub trait Rows: sealed::Sealed {
+    /// For which types of columns they are: see [`RowLayout::fingerprint`].
+    fn fingerprint(&self) -> u64;
+
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Whether there is none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many bytes a row takes at a page's end.
+    fn tail(&self, row: usize) -> usize;
+
+    /// How many bytes all of them take there.
+    fn tails(&self) -> usize;
+
+    /// Whether a column's value is known in all rows.
+    fn all_known(&self, column: usize) -> bool;
+
+    /// Whether a column's value is known.
+    fn is_known(&self, column: usize, row: usize) -> bool;
+
+    /// A value of a column of bits.
+    fn bit(&self, column: usize, row: usize) -> bool;
+
+    /// Writes the values of a column of a fixed width behind each other.
+    fn write_fixed(&self, column: usize, width: usize, cells: &mut [u8]);
+
+    /// Writes the views of a column behind each other, and what is longer than a view from `used` on into `tails`, which
+    /// begins at `at` in the page; returns where the next may begin.
+    fn write_views(&self, column: usize, cells: &mut [u8], tails: &mut [u8], used: usize, at: usize) -> usize;
+
+    /// Only the first rows.
+    fn first(&self, rows: usize) -> Self
+    where
+        Self: Sized;
+
+    /// All rows but the first.
+    fn behind(&self, rows: usize) -> Self
+    where
+        Self: Sized;
+
+    /// How many of the rows fit into so many slots, and so many bytes at a page's end; and how many of these they take.
+    fn fitting(&self, slots: usize, mut bytes: usize) -> (usize, usize) {
+        let (most, all) = (self.len().min(slots), self.tails());
+        if most == self.len() && all <= bytes {
+            return (most, all);
+        }
+        let before = bytes;
+        for row in 0..most {
+            match bytes.checked_sub(self.tail(row)) {
+                Some(left) => bytes = left,
+                None => return (row, before - bytes),
+            }
+        }
+        (most, before - bytes)
+    }
+}
+
+/// Rows of a batch by their numbers, in any order.
+#[derive(Clone, Copy)]
+pub struct Picked<'a> {
+    /// The batch's columns.
+    pub source: &'a Source<'a>,
+    /// The rows' numbers.
+    pub rows: &'a [u32],
+}
+
+impl Rows for Picked<'_> {
+    fn fingerprint(&self) -> u64 {
+        self.source.fingerprint()
+    }
+
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    #[inline]
+    fn tail(&self, row: usize) -> usize {
+        self.source.tail(self.rows[row] as usize)
+    }
+
+    fn tails(&self) -> usize {
+        match self.source.has_tails() {
+            true => self.rows.iter().map(|row| self.source.tail(*row as usize)).sum(),
+            false => 0,
+        }
+    }
+
+    fn all_known(&self, column: usize) -> bool {
+        self.source.columns()[column].nulls.is_none()
+    }
+
+    #[inline]
+    fn is_known(&self, column: usize, row: usize) -> bool {
+        let nulls = &self.source.columns()[column].nulls;
+        nulls.as_ref().is_none_or(|nulls| nulls.is_valid(self.rows[row] as usize))
+    }
+
+    #[inline]
+    fn bit(&self, column: usize, row: usize) -> bool {
+        match &self.source.columns()[column].values {
+            Values::Bits(bits) => bits.value(self.rows[row] as usize),
+            _ => false,
+        }
+    }
+
+    fn write_fixed(&self, column: usize, width: usize, cells: &mut [u8]) {
+        let Values::Fixed(values, _) = &self.source.columns()[column].values else { return };
+        match width {
+            1 => pick::<1>(cells, values, self.rows),
+            2 => pick::<2>(cells, values, self.rows),
+            4 => pick::<4>(cells, values, self.rows),
+            8 => pick::<8>(cells, values, self.rows),
+            12 => pick::<12>(cells, values, self.rows),
+            16 => pick::<16>(cells, values, self.rows),
+            0 => {}
+            _ => {
+                for (cell, row) in cells.chunks_exact_mut(width).zip(self.rows) {
+                    cell.copy_from_slice(&values[*row as usize * width..][..width]);
+                }
+            }
+        }
+    }
+
+    fn write_views(&self, column: usize, cells: &mut [u8], tails: &mut [u8], mut used: usize, at: usize) -> usize {
+        let Values::Bytes(values) = &self.source.columns()[column].values else { return used };
+        let (cells, _) = cells.as_chunks_mut::<16>();
+        for (cell, row) in cells.iter_mut().zip(self.rows) {
+            let value = values[*row as usize];
+            *cell = view_of(value, at + used);
+            if value.len() > INLINE {
+                tails[used..used + value.len()].copy_from_slice(value);
+                used += value.len();
+            }
+        }
+        used
+    }
+
+    fn first(&self, rows: usize) -> Self {
+        Self { rows: &self.rows[..rows], ..*self }
+    }
+
+    fn behind(&self, rows: usize) -> Self {
+        Self { rows: &self.rows[rows..], ..*self }
+    }
+}
+
+fn pick<const WIDTH: usize>(cells: &mut [u8], values: &[u8], rows: &[u32]) {
+    let ((cells, _), (values, _)) = (cells.as_chunks_mut::<WIDTH>(), values.as_chunks::<WIDTH>());
+    for (cell, row) in cells.iter_mut().zip(rows) {
+        *cell = values[*row as usize];
+    }
+}
+
+/// The view of a value whose bytes, if they do not lie in it, begin at `at`.
+#[inline]
+pub fn view_of(value: &[u8], at: usize) -> [u8; 16] {
+    let mut view = [0; 16];
+    view[..4].copy_from_slice(&(value.len() as u32).to_le_bytes());
+    if value.len() <= INLINE {
+        view[4..4 + value.len()].copy_from_slice(value);
+    } else {
+        // Buffer 0 of a column is its page.
+        view[4..8].copy_from_slice(&value[..4]);
+        view[12..].copy_from_slice(&(at as u32).to_le_bytes());
+    }
+    view
+}
+
+/// The memory of a page, as far as it belongs to whoever writes.
+pub(super) trait Cells {
+    /// Some bytes.
+    fn bytes(&mut self, range: Range<usize>) -> &mut [u8];
+
+    /// Some bytes, and others behind them.
+    fn two(&mut self, first: Range<usize>, second: Range<usize>) -> (&mut [u8], &mut [u8]);
+
+    /// Sets the bits of slots, of those that begin at `at`.
+    fn set_bits(&mut self, at: usize, slots: Range<usize>, bit: impl Fn(usize) -> bool);
+}
+
+impl Cells for &mut [u8] {
+    fn bytes(&mut self, range: Range<usize>) -> &mut [u8] {
+        &mut self[range]
+    }
+
+    fn two(&mut self, first: Range<usize>, second: Range<usize>) -> (&mut [u8], &mut [u8]) {
+        let (before, behind) = self.split_at_mut(second.start);
+        (&mut before[first], &mut behind[..second.end - second.start])
+    }
+
+    fn set_bits(&mut self, at: usize, slots: Range<usize>, bit: impl Fn(usize) -> bool) {
+        for (i, slot) in slots.enumerate() {
+            let (byte, mask) = (&mut self[at + slot / 8], 1 << (slot % 8));
+            *byte = if bit(i) { *byte | mask } else { *byte & !mask };
+        }
+    }
+}
+
+/// Writes rows into slots, all of which are the writer's, and their tails into bytes that begin at `tail`: a column's slots
+/// first, then its tails, so that few places are written at a time.
+pub(super) fn write(
+    mut page: impl Cells,
+    layout: &RowLayout,
+    places: &[Place],
+    slots: Range<usize>,
+    tail: Range<usize>,
+    rows: &impl Rows,
+) {
+    assert_eq!(rows.fingerprint(), layout.fingerprint(), "rows go into pages of their layout");
+    let mut used = 0;
+    for (number, (column, place)) in layout.columns().iter().zip(places).enumerate() {
+        if let Some(validity) = place.validity {
+            match rows.all_known(number) {
+                true => page.set_bits(validity, slots.clone(), |_| true),
+                false => page.set_bits(validity, slots.clone(), |row| rows.is_known(number, row)),
+            }
+        }
+        let cells = |width: usize| place.values + width * slots.start..place.values + width * slots.end;
+        match column.shape {
+            Shape::Fixed(width) => rows.write_fixed(number, width, page.bytes(cells(width))),
+            Shape::Bits => page.set_bits(place.values, slots.clone(), |row| rows.bit(number, row)),
+            Shape::View => {
+                let (cells, tails) = page.two(cells(16), tail.clone());
+                used = rows.write_views(number, cells, tails, used, tail.start);
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Rows that wait, partition by partition, until there are enough of them to be worth a visit to their page.
+
+use std::sync::Arc;
+
+use super::{
+    layout::{RowLayout, Shape},
+    rows::{Picked, Rows, view_of},
+    source::{INLINE, Values},
+};
+use crate::simd::copy_past_caches;
+
+/// Software-managed buffers: a few rows of each partition, column by column, as pages hold them.
+///
+/// Source: the shuffle thesis, section 3.4.2.
+pub struct Staging {
+    layout: Arc<RowLayout>,
+    /// For how many rows of each partition there is room.
+    rows: usize,
+    /// How many of them there are.
+    counts: Vec<u32>,
+    columns: Vec<Staged>,
+    /// How many bytes each row takes at a page's end.
+    tails: Vec<u32>,
+    /// The bytes of what is longer than a view, by partition.
+    longer: Vec<Vec<u8>>,
+    /// Where the rows go that are put in at a time.
+    places: Vec<u32>,
+    past_caches: bool,
+}
+
+/// A column's values, of all partitions.
+struct Staged {
+    /// Those of a fixed width, a byte for each bit, or views whose places are those of `longer`.
+    cells: Vec<u8>,
+    width: usize,
+    /// Whether there is a value, if not everywhere for sure.
+    known: Option<Vec<bool>>,
+}
+
+impl Staging {
+    /// Buffers for so many partitions, which take about so many bytes together; for eight rows each at least, or one where they
+    /// are told to take none. What leaves them goes past the caches if it is told to.
+    pub fn new(layout: Arc<RowLayout>, partitions: usize, bytes: usize, past_caches: bool) -> Self {
+        let width = |shape| match shape {
+            Shape::Fixed(width) => width,
+            Shape::Bits => 1,
+            Shape::View => 16,
+        };
+        let row: usize =
+            layout.columns().iter().map(|column| width(column.shape) + usize::from(column.is_nullable)).sum();
+        let least = if bytes == 0 { 1 } else { 8 };
+        // A multiple of eight, so that lines of buffers are lines of pages.
+        let rows = (bytes / partitions.max(1) / row.max(1)).clamp(least, 1 << 16);
+        let rows = if rows < 8 { rows } else { rows / 8 * 8 };
+        let column = |column: &super::layout::Column| Staged {
+            cells: vec![0; width(column.shape) * rows * partitions],
+            width: width(column.shape),
+            known: column.is_nullable.then(|| vec![true; rows * partitions]),
+        };
+        let columns = layout.columns().iter().map(column).collect();
+        let tails = if layout.has_views() { vec![0; rows * partitions] } else { Vec::new() };
+        let longer = if layout.has_views() { vec![Vec::new(); partitions] } else { Vec::new() };
+        let counts = vec![0; partitions];
+        Self { layout, rows, counts, columns, tails, longer, places: Vec::new(), past_caches }
+    }
+
+    /// Puts in rows, each into its partition; returns how many of them. The partition of the one behind is full.
+    pub fn put(&mut self, rows: &Picked<'_>, partitions: &[u32]) -> usize {
+        assert_eq!(rows.fingerprint(), self.layout.fingerprint(), "rows wait with those of their layout");
+        self.places.clear();
+        let most = self.rows as u32;
+        for partition in &partitions[..rows.len()] {
+            let count = &mut self.counts[*partition as usize];
+            if *count == most {
+                break;
+            }
+            self.places.push(partition * most + *count);
+            *count += 1;
+        }
+        let taken = self.places.len();
+        let rows = rows.first(taken);
+        for (number, (staged, column)) in self.columns.iter_mut().zip(rows.source.columns()).enumerate() {
+            if let Some(known) = &mut staged.known {
+                self.places
+                    .iter()
+                    .enumerate()
+                    .for_each(|(row, place)| known[*place as usize] = rows.is_known(number, row));
+            }
+            match &column.values {
+                Values::Fixed(values, width) => {
+                    scatter_fixed(&mut staged.cells, *width, &self.places, values, rows.rows)
+                }
+                Values::Bits(_) => {
+                    for (row, place) in self.places.iter().enumerate() {
+                        staged.cells[*place as usize] = u8::from(rows.bit(number, row));
+                    }
+                }
+                Values::Bytes(values) => {
+                    let (cells, _) = staged.cells.as_chunks_mut::<16>();
+                    for ((place, row), partition) in self.places.iter().zip(rows.rows).zip(partitions) {
+                        let (value, longer) = (values[*row as usize], &mut self.longer[*partition as usize]);
+                        cells[*place as usize] = view_of(value, longer.len());
+                        if value.len() > INLINE {
+                            longer.extend_from_slice(value);
+                        }
+                    }
+                }
+            }
+        }
+        if rows.source.has_tails() {
+            for (place, row) in self.places.iter().zip(rows.rows) {
+                self.tails[*place as usize] = rows.source.tail(*row as usize) as u32;
+            }
+        }
+        taken
+    }
+
+    /// How many partitions there are.
+    pub fn partitions(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// The rows of a partition that wait.
+    pub fn waiting(&self, partition: usize) -> Waiting<'_> {
+        Waiting { staging: self, partition, first: 0, rows: self.counts[partition] as usize }
+    }
+
+    /// Forgets the rows of a partition.
+    pub fn clear(&mut self, partition: usize) {
+        self.counts[partition] = 0;
+        if let Some(longer) = self.longer.get_mut(partition) {
+            longer.clear();
+        }
+    }
+}
+
+fn scatter_fixed(cells: &mut [u8], width: usize, places: &[u32], values: &[u8], rows: &[u32]) {
+    match width {
+        1 => scatter::<1>(cells, places, values, rows),
+        2 => scatter::<2>(cells, places, values, rows),
+        4 => scatter::<4>(cells, places, values, rows),
+        8 => scatter::<8>(cells, places, values, rows),
+        12 => scatter::<12>(cells, places, values, rows),
+        16 => scatter::<16>(cells, places, values, rows),
+        _ => {
+            for (place, row) in places.iter().zip(rows) {
+                let value = &values[*row as usize * width..][..width];
+                cells[*place as usize * width..][..width].copy_from_slice(value);
+            }
+        }
+    }
+}
+
+fn scatter<const WIDTH: usize>(cells: &mut [u8], places: &[u32], values: &[u8], rows: &[u32]) {
+    let ((cells, _), (values, _)) = (cells.as_chunks_mut::<WIDTH>(), values.as_chunks::<WIDTH>());
+    for (place, row) in places.iter().zip(rows) {
+        cells[*place as usize] = values[*row as usize];
+    }
+}
+
+/// Rows of a partition that wait.
+#[derive(Clone, Copy)]
+pub struct Waiting<'a> {
+    staging: &'a Staging,
+    partition: usize,
+    first: usize,
+    rows: usize,
+}
+
+impl Waiting<'_> {
+    fn place(&self, row: usize) -> usize {
+        self.partition * self.staging.rows + self.first + row
+    }
+
+    fn cells(&self, column: usize) -> &[u8] {
+        let Staged { cells, width, .. } = &self.staging.columns[column];
+        &cells[self.place(0) * width..self.place(self.rows) * width]
+    }
+}
+
+impl Rows for Waiting<'_> {
+    fn fingerprint(&self) -> u64 {
+        self.staging.layout.fingerprint()
+    }
+
+    fn len(&self) -> usize {
+        self.rows
+    }
+
+    #[inline]
+    fn tail(&self, row: usize) -> usize {
+        self.staging.tails.get(self.place(row)).map_or(0, |tail| *tail as usize)
+    }
+
+    fn tails(&self) -> usize {
+        match self.staging.layout.has_views() {
+            true => (0..self.rows).map(|row| self.tail(row)).sum(),
+            false => 0,
+        }
+    }
+
+    fn all_known(&self, column: usize) -> bool {
+        self.staging.columns[column].known.is_none()
+    }
+
+    #[inline]
+    fn is_known(&self, column: usize, row: usize) -> bool {
+        self.staging.columns[column].known.as_ref().is_none_or(|known| known[self.place(row)])
+    }
+
+    #[inline]
+    fn bit(&self, column: usize, row: usize) -> bool {
+        self.staging.columns[column].cells[self.place(row)] != 0
+    }
+
+    fn write_fixed(&self, column: usize, _: usize, cells: &mut [u8]) {
+        match self.staging.past_caches {
+            true => copy_past_caches(cells, self.cells(column)),
+            false => cells.copy_from_slice(self.cells(column)),
+        }
+    }
+
+    fn write_views(&self, column: usize, cells: &mut [u8], tails: &mut [u8], mut used: usize, at: usize) -> usize {
+        let ((cells, _), (staged, _)) = (cells.as_chunks_mut::<16>(), self.cells(column).as_chunks::<16>());
+        let longer = &self.staging.longer[self.partition];
+        for (cell, view) in cells.iter_mut().zip(staged) {
+            let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| view[at + i])) as usize;
+            let (bytes, from) = (word(0), word(12));
+            *cell = *view;
+            if bytes > INLINE {
+                cell[12..].copy_from_slice(&((at + used) as u32).to_le_bytes());
+                tails[used..used + bytes].copy_from_slice(&longer[from..from + bytes]);
+                used += bytes;
+            }
+        }
+        used
+    }
+
+    fn first(&self, rows: usize) -> Self {
+        Self { rows, ..*self }
+    }
+
+    fn behind(&self, rows: usize) -> Self {
+        Self { first: self.first + rows, rows: self.rows - rows, ..*self }
+    }
+}
