@@ -9,12 +9,13 @@ endif
 TOOLS := $(abspath $(or $(CARGO_TARGET_DIR),target))/tools
 GUNGRAUN := 0.20.0
 
-.PHONY: demo test lint instructions goldens help
+.PHONY: demo test lint models instructions goldens help
 
 help:
 	@echo 'make demo     build, and run a year of departures through a windowed query'
 	@echo 'make test     run all tests'
 	@echo 'make lint     formatting, warnings and documentation'
+	@echo 'make models   try all orders in which threads may fill pages, open them and wait for them'
 	@echo 'make instructions  count those of the hot kernels, and fail if one takes more than it may'
 	@echo 'make goldens  write what comes out into the cases of tests/slt; read the difference'
 
@@ -27,6 +28,7 @@ test: lint
 	cargo test --workspace --locked
 	THALWEG_SIMD=portable cargo test --workspace --locked --test slt --test windows
 	THALWEG_SIMD=avx2 cargo test --workspace --locked --test slt --test windows
+	$(MAKE) models
 	$(MAKE) instructions
 
 # A toolchain without rustfmt or clippy tests the rest.
@@ -35,6 +37,11 @@ lint:
 	@if cargo clippy --version >/dev/null 2>&1; \
 	then cargo clippy --workspace --all-targets --locked -- --deny warnings; \
 	else echo 'no clippy: warnings are not checked'; fi
+
+# Loom takes the place of atomics and locks, so all is built once more, apart from the rest.
+models:
+	CARGO_TARGET_DIR='$(abspath $(or $(CARGO_TARGET_DIR),target))/models' RUSTFLAGS='--cfg loom' \
+	cargo test --locked --release --package thalweg-memory --package thalweg-shuffle --test models
 
 # Counting needs valgrind, which is installed where that is allowed; without it the rest is tested.
 instructions:

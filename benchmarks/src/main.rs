@@ -24,6 +24,7 @@ mod peers;
 mod scratch;
 mod selection;
 mod shapes;
+mod shuffle;
 mod stream;
 mod table;
 mod window;
@@ -56,6 +57,8 @@ struct Arguments {
     /// Draws the measurements into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    shuffle: shuffle::Options,
     /// Runs only the variants whose name contains this.
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
@@ -71,6 +74,8 @@ enum Workload {
     Ingest,
     /// From the instant at which a row is due to its result, at 10 k, 100 k and 1 M rows/s, beside the jitter of an idle loop.
     Latency,
+    /// Rows scattered into the pages of partitions by every variant, beside the best that could be (S6); not among all.
+    Shuffle,
 }
 
 fn main() -> ExitCode {
@@ -93,14 +98,16 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let mut svg = arguments.svg.as_ref().map(create).transpose()?;
     let flink = if arguments.peers { Some(Flink::prepare()?) } else { None };
     let mut report = Report::new(arguments.quick, &arguments.only)?;
-    let all = Workload::value_variants();
-    let chosen = if arguments.workloads.is_empty() { all } else { &arguments.workloads };
+    let all: Vec<_> =
+        Workload::value_variants().iter().copied().filter(|one| !matches!(one, Workload::Shuffle)).collect();
+    let chosen = if arguments.workloads.is_empty() { &all } else { &arguments.workloads };
     for workload in chosen {
         match workload {
             Workload::Selection => selection::run(&mut report)?,
             Workload::Window => window::run(&mut report)?,
             Workload::Ingest => ingest::run(&mut report)?,
             Workload::Latency => latency::run(&mut report)?,
+            Workload::Shuffle => shuffle::run(&mut report, &arguments.shuffle)?,
         }
         if let (Some(flink), Some(workload)) = (&flink, workload.to_possible_value()) {
             flink.run(&mut report, workload.get_name())?;

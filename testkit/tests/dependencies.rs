@@ -59,7 +59,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 12] = [
         ],
     ),
     ("thalweg", &["thalweg-*"], &["*"]),
-    ("benchmarks", &["thalweg", "thalweg-core", "thalweg-memory"], &["*"]),
+    ("benchmarks", &["thalweg", "thalweg-core", "thalweg-memory", "thalweg-shuffle"], &["*"]),
     ("testkit", &["thalweg", "thalweg-core"], &["arrow-*", "chrono", "chrono-tz", "flate2", "rand", "serde_json"]),
 ];
 

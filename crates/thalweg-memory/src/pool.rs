@@ -11,10 +11,12 @@ use std::{
     alloc::{Layout, alloc, dealloc},
     fmt,
     ptr::NonNull,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use arrow_buffer::Buffer;
+
+use crate::sync::{Mutex, MutexGuard};
 
 /// The sizes that are kept in slabs; what is larger has memory of its own.
 const SIZES: [usize; 12] = [
@@ -89,7 +91,7 @@ unsafe impl Sync for Block {}
 impl Pool {
     /// A pool that takes at most so many bytes from the system.
     pub fn new(budget: usize) -> Self {
-        Self { shared: Arc::new(Shared { budget, state: Mutex::default() }) }
+        Self { shared: Arc::new(Shared { budget, state: Mutex::new(State::default()) }) }
     }
 
     /// A block of at least so many bytes; `None` where the budget is spent. What it contains is what it contained before.
@@ -132,8 +134,7 @@ impl Pool {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing in here panics halfway.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -144,6 +145,8 @@ impl State {
             // Two blocks of 5 MiB are five huge pages.
             Some(_) if size > HUGE && !size.is_multiple_of(HUGE) => 2 * size,
             Some(_) if size > HUGE => size,
+            // A slab of a huge page for each size, unless that would be much of the budget.
+            Some(_) if budget >= 64 * HUGE => HUGE,
             Some(_) => HUGE.min(size * 16),
             None => size,
         };

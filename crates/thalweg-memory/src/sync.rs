@@ -10,8 +10,14 @@ pub use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 pub use std::sync::atomic::AtomicU8;
 
 /// A lock that a panic does not poison: what it guards is changed at one stroke.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Mutex<T>(Inner<T>);
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
 
 #[cfg(not(loom))]
 pub use std::sync::MutexGuard;

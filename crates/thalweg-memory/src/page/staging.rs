@@ -67,37 +67,36 @@ impl Staging {
     /// Puts in rows, each into its partition; returns how many of them. The partition of the one behind is full.
     pub fn put(&mut self, rows: &Picked<'_>, partitions: &[u32]) -> usize {
         assert_eq!(rows.fingerprint(), self.layout.fingerprint(), "rows wait with those of their layout");
-        self.places.clear();
-        let most = self.rows as u32;
-        for partition in &partitions[..rows.len()] {
+        let partitions = &partitions[..rows.len()];
+        if self.places.len() < rows.len() {
+            self.places.resize(rows.len(), 0);
+        }
+        let (most, mut taken) = (self.rows as u32, 0);
+        for (place, partition) in self.places.iter_mut().zip(partitions) {
             let count = &mut self.counts[*partition as usize];
             if *count == most {
                 break;
             }
-            self.places.push(partition * most + *count);
+            *place = partition * most + *count;
             *count += 1;
+            taken += 1;
         }
-        let taken = self.places.len();
+        let places = &self.places[..taken];
         let rows = rows.first(taken);
         for (number, (staged, column)) in self.columns.iter_mut().zip(rows.source.columns()).enumerate() {
             if let Some(known) = &mut staged.known {
-                self.places
-                    .iter()
-                    .enumerate()
-                    .for_each(|(row, place)| known[*place as usize] = rows.is_known(number, row));
+                places.iter().enumerate().for_each(|(row, place)| known[*place as usize] = rows.is_known(number, row));
             }
             match &column.values {
-                Values::Fixed(values, width) => {
-                    scatter_fixed(&mut staged.cells, *width, &self.places, values, rows.rows)
-                }
+                Values::Fixed(values, width) => scatter_fixed(&mut staged.cells, *width, places, values, rows.rows),
                 Values::Bits(_) => {
-                    for (row, place) in self.places.iter().enumerate() {
+                    for (row, place) in places.iter().enumerate() {
                         staged.cells[*place as usize] = u8::from(rows.bit(number, row));
                     }
                 }
                 Values::Bytes(values) => {
                     let (cells, _) = staged.cells.as_chunks_mut::<16>();
-                    for ((place, row), partition) in self.places.iter().zip(rows.rows).zip(partitions) {
+                    for ((place, row), partition) in places.iter().zip(rows.rows).zip(partitions) {
                         let (value, longer) = (values[*row as usize], &mut self.longer[*partition as usize]);
                         cells[*place as usize] = view_of(value, longer.len());
                         if value.len() > INLINE {
@@ -108,7 +107,7 @@ impl Staging {
             }
         }
         if rows.source.has_tails() {
-            for (place, row) in self.places.iter().zip(rows.rows) {
+            for (place, row) in places.iter().zip(rows.rows) {
                 self.tails[*place as usize] = rows.source.tail(*row as usize) as u32;
             }
         }
@@ -134,27 +133,43 @@ impl Staging {
     }
 }
 
+/// Puts values into places, which are those of partitions' rows, so that they lie within the cells.
 fn scatter_fixed(cells: &mut [u8], width: usize, places: &[u32], values: &[u8], rows: &[u32]) {
-    match width {
-        1 => scatter::<1>(cells, places, values, rows),
-        2 => scatter::<2>(cells, places, values, rows),
-        4 => scatter::<4>(cells, places, values, rows),
-        8 => scatter::<8>(cells, places, values, rows),
-        12 => scatter::<12>(cells, places, values, rows),
-        16 => scatter::<16>(cells, places, values, rows),
-        _ => {
-            for (place, row) in places.iter().zip(rows) {
-                let value = &values[*row as usize * width..][..width];
-                cells[*place as usize * width..][..width].copy_from_slice(value);
-            }
+    // Neighbours, as they are where a batch has no selection, need not be looked for.
+    let neighbours = match (rows.first(), rows.last()) {
+        (Some(first), Some(last)) if (last.wrapping_sub(*first)) as usize + 1 == rows.len() && rows.is_sorted() => {
+            values.get(*first as usize * width..(*last as usize + 1) * width)
         }
+        _ => None,
+    };
+    macro_rules! of {
+        ($($width:literal)*) => {
+            match (width, neighbours) {
+                $(($width, Some(values)) => put_neighbours::<$width>(cells, places, values),
+                ($width, None) => put_picked::<$width>(cells, places, values, rows),)*
+                _ => {
+                    for (place, row) in places.iter().zip(rows) {
+                        let value = &values[*row as usize * width..][..width];
+                        cells[*place as usize * width..][..width].copy_from_slice(value);
+                    }
+                }
+            }
+        };
     }
+    of!(1 2 4 8 12 16 32 96);
 }
 
-fn scatter<const WIDTH: usize>(cells: &mut [u8], places: &[u32], values: &[u8], rows: &[u32]) {
+fn put_picked<const WIDTH: usize>(cells: &mut [u8], places: &[u32], values: &[u8], rows: &[u32]) {
     let ((cells, _), (values, _)) = (cells.as_chunks_mut::<WIDTH>(), values.as_chunks::<WIDTH>());
     for (place, row) in places.iter().zip(rows) {
         cells[*place as usize] = values[*row as usize];
+    }
+}
+
+fn put_neighbours<const WIDTH: usize>(cells: &mut [u8], places: &[u32], values: &[u8]) {
+    let ((cells, _), (values, _)) = (cells.as_chunks_mut::<WIDTH>(), values.as_chunks::<WIDTH>());
+    for (place, value) in places.iter().zip(values) {
+        cells[*place as usize] = *value;
     }
 }
 

@@ -93,9 +93,9 @@ impl Scatter for Buffered {
             return seal(&self.pages, thread, self.threads, outlet);
         }
         let mut buffers = self.buffers[thread].0.lock();
-        for batch in work.of(thread) {
-            stage(&mut buffers, batch, |buffers, partition| self.empty(buffers, partition, outlet))?;
-        }
+        work.each(thread, |batch| {
+            stage(&mut buffers, batch, |buffers, partition| self.empty(buffers, partition, outlet))
+        })?;
         if work.is_flush {
             for partition in around(self.pages.partitions(), thread, self.threads) {
                 self.empty(&mut buffers, partition, outlet)?;

@@ -138,9 +138,9 @@ impl Scatter for LocalMerge {
             return mine.into_iter().try_for_each(|partition| self.merge(partition as u32, outlet));
         }
         let mut buffers = self.buffers[thread].0.lock();
-        for batch in work.of(thread) {
-            stage(&mut buffers, batch, |buffers, partition| self.empty(thread, buffers, partition, outlet))?;
-        }
+        work.each(thread, |batch| {
+            stage(&mut buffers, batch, |buffers, partition| self.empty(thread, buffers, partition, outlet))
+        })?;
         if work.is_flush {
             for partition in around(self.partitions(), thread, self.threads) {
                 self.empty(thread, &mut buffers, partition, outlet)?;

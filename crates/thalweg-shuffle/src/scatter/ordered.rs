@@ -59,13 +59,11 @@ impl Scatter for OnDemand {
         if step == 1 {
             return seal(&self.pages, thread, self.threads, outlet);
         }
-        for batch in work.of(thread) {
+        work.each(thread, |batch| {
             let all = batch.picked();
-            for (row, partition) in batch.partitions.iter().enumerate() {
-                self.pages.put(*partition, all.behind(row).first(1), outlet)?;
-            }
-        }
-        Ok(())
+            let mut rows = batch.partitions.iter().enumerate();
+            rows.try_for_each(|(row, partition)| self.pages.put(*partition, all.behind(row).first(1), outlet))
+        })
     }
 
     fn settle(&mut self) {
@@ -83,7 +81,7 @@ impl Scatter for Hybrid {
             return seal(&self.pages, thread, self.threads, outlet);
         }
         let partitions = self.pages.partitions();
-        for batch in work.of(thread) {
+        work.each(thread, |batch| {
             let order = Order::of_rows(&batch.rows, &batch.partitions, partitions);
             for partition in around(partitions, thread, self.threads) {
                 let rows = order.of_partition(partition as usize);
@@ -91,8 +89,8 @@ impl Scatter for Hybrid {
                     self.pages.put(partition, Picked { source: &batch.source, rows }, outlet)?;
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn settle(&mut self) {

@@ -110,6 +110,7 @@ impl Scatter for Radix {
         let partitions = self.pages.partitions();
         match step {
             0 => {
+                work.prepare(thread)?;
                 let order =
                     |batch: &super::work::Prepared<'_>| Order::of_rows(&batch.rows, &batch.partitions, partitions);
                 drop(self.orders[thread].set(work.of(thread).map(order).collect()));

@@ -73,7 +73,7 @@ impl Mine {
         self.rows.resize(batch.rows.len() + 1, 0);
         self.partitions.resize(batch.rows.len() + 1, 0);
         let mut kept = 0;
-        for (row, partition) in batch.rows.iter().zip(&batch.partitions) {
+        for (row, partition) in batch.rows.iter().zip(batch.partitions.iter()) {
             let place = partition.wrapping_sub(first);
             (self.rows[kept], self.partitions[kept]) = (*row, place);
             kept += usize::from(place < count);
@@ -85,12 +85,14 @@ impl Mine {
 
 impl Scatter for Collaborative {
     fn steps(&self, work: &Work<'_>) -> usize {
-        if work.is_flush { 2 } else { 1 }
+        if work.is_flush { 3 } else { 2 }
     }
 
     fn step(&self, step: usize, thread: usize, work: &Work<'_>, outlet: &dyn Outlet) -> Result<()> {
-        if step == 1 {
-            return seal(&self.pages, thread, self.threads, outlet);
+        match step {
+            0 => return work.prepare(thread),
+            1 => {}
+            _ => return seal(&self.pages, thread, self.threads, outlet),
         }
         let (unit, range) = self.place(thread);
         let mut mine = self.buffers[thread].0.lock();

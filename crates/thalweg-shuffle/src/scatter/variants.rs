@@ -15,7 +15,7 @@ use super::{
     manager::{Filled, Outlet},
     tests::{batch, deep, destinations, full_but_the_last, rows},
     variant::{Setup, Variant},
-    work::{Morsel, Work, fork_join},
+    work::{Morsel, Work, all_rows, fork_join, no_route},
 };
 use crate::route::Destinations;
 
@@ -123,7 +123,7 @@ fn run(case: &Case) {
                     let part = take_record_batch(&held, &UInt32Array::from(rows)).unwrap();
                     expected.entry((partition as usize, sender)).or_default().push(part);
                 }
-                morsels.push(Morsel { batch: given, selected, destinations: to });
+                morsels.push(Morsel { batch: given, selected, destinations: Some(to) });
             }
         }
         let is_flush = round + 1 == rounds || random.random_bool(0.4);
@@ -134,7 +134,9 @@ fn run(case: &Case) {
             }
             senders = std::mem::replace(&mut kept, vec![Vec::new(); threads]);
         }
-        fork_join(scatter.as_mut(), threads, &Work::new(&layout, &senders, is_flush), &outlet).expect(&said);
+        let all = all_rows(&senders);
+        let work = Work::new(&layout, &senders, &no_route, &all, is_flush);
+        fork_join(scatter.as_mut(), threads, &work, &outlet).expect(&said);
         if is_flush {
             let mut received = outlet.received.lock();
             check(&mut received, &mut expected, &schema, &said);
@@ -225,9 +227,11 @@ fn a_receiver_that_fails_ends_all_threads() {
         let mut scatter = variant.make(&setup).unwrap();
         let numbers: ArrayRef = Arc::new(Int32Array::from_iter_values(0..10_000));
         let to = Destinations::One((0..10_000).map(|row| row % 3).collect());
-        let morsel = Morsel { batch: batch(vec![numbers]), selected: None, destinations: to };
+        let morsel = Morsel { batch: batch(vec![numbers]), selected: None, destinations: Some(to) };
         let senders = vec![vec![morsel]; 4];
-        let error = fork_join(scatter.as_mut(), 4, &Work::new(&layout, &senders, true), &Fails).unwrap_err();
+        let all = all_rows(&senders);
+        let work = Work::new(&layout, &senders, &no_route, &all, true);
+        let error = fork_join(scatter.as_mut(), 4, &work, &Fails).unwrap_err();
         assert_eq!(error.message(), "the receiver is gone", "{variant}");
     }
 }

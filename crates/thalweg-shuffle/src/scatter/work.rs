@@ -1,6 +1,7 @@
 //! What threads scatter together: batches of several senders, step by step.
 
 use std::{
+    borrow::Cow,
     ops::Range,
     sync::{Barrier, OnceLock},
     thread,
@@ -23,18 +24,21 @@ pub struct Morsel {
     pub batch: RecordBatch,
     /// Which rows; `None` is all.
     pub selected: Option<Vec<u32>>,
-    /// Where each of these goes.
-    pub destinations: Destinations,
+    /// Where each of these goes; `None` asks the work's route.
+    pub destinations: Option<Destinations>,
 }
+
+/// Decides where the selected rows of a batch go.
+pub type RouteOf<'a> = dyn Fn(&RecordBatch, Option<&[u32]>) -> Result<Destinations> + Sync + 'a;
 
 /// A morsel as threads walk through it: a row's number and its partition, in the order in which rows came.
 pub struct Prepared<'a> {
     /// The columns.
     pub source: Source<'a>,
     /// The numbers of the rows; one that goes to several partitions stands there as often.
-    pub rows: Vec<u32>,
+    pub rows: Cow<'a, [u32]>,
     /// Their partitions.
-    pub partitions: Vec<u32>,
+    pub partitions: Cow<'a, [u32]>,
 }
 
 impl Prepared<'_> {
@@ -44,45 +48,70 @@ impl Prepared<'_> {
     }
 }
 
-impl Morsel {
-    fn prepare(&self, layout: &RowLayout) -> Result<Prepared<'_>> {
-        let source = Source::new(layout, &self.batch)?;
-        let row = |number: usize| self.selected.as_ref().map_or(number as u32, |rows| rows[number]);
-        let (rows, partitions) = match &self.destinations {
-            Destinations::One(of) => ((0..of.len()).map(row).collect(), of.clone()),
-            Destinations::Lines { line, lines } => {
-                let all =
-                    (0..line.len()).flat_map(|number| lines[line[number] as usize].iter().map(move |to| (number, *to)));
-                all.map(|(number, to)| (row(number), to)).unzip()
-            }
-        };
-        Ok(Prepared { source, rows, partitions })
-    }
-}
-
 /// The batches that threads scatter together: each sender's in its order. Thread *t* of a variant has sender *t*.
 pub struct Work<'a> {
     layout: &'a RowLayout,
     senders: &'a [Vec<Morsel>],
+    route: &'a RouteOf<'a>,
+    /// 0, 1, 2 … for batches of which all rows are meant.
+    all: &'a [u32],
     prepared: Vec<Vec<OnceLock<Prepared<'a>>>>,
     /// Whether all rows must be in pages at the end, and all pages passed on.
     pub is_flush: bool,
 }
 
+/// Numbers as many as the largest batch has rows, for [`Work::new`].
+pub fn all_rows(senders: &[Vec<Morsel>]) -> Vec<u32> {
+    let most = senders.iter().flatten().map(|morsel| morsel.batch.num_rows()).max();
+    (0..most.unwrap_or_default() as u32).collect()
+}
+
+/// The route of morsels that all say where they go.
+pub fn no_route(_: &RecordBatch, _: Option<&[u32]>) -> Result<Destinations> {
+    Err(Error::bug("a morsel does not say where it goes"))
+}
+
 impl<'a> Work<'a> {
-    /// The work on so many senders' batches.
-    pub fn new(layout: &'a RowLayout, senders: &'a [Vec<Morsel>], is_flush: bool) -> Self {
+    /// The work on so many senders' batches; `all` are [`all_rows`].
+    pub fn new(
+        layout: &'a RowLayout,
+        senders: &'a [Vec<Morsel>],
+        route: &'a RouteOf<'a>,
+        all: &'a [u32],
+        is_flush: bool,
+    ) -> Self {
         let prepared = senders.iter().map(|morsels| morsels.iter().map(|_| OnceLock::new()).collect()).collect();
-        Self { layout, senders, prepared, is_flush }
+        Self { layout, senders, route, all, prepared, is_flush }
     }
 
-    /// Prepares a sender's batches.
+    fn prepared(&self, morsel: &'a Morsel) -> Result<Prepared<'a>> {
+        let source = Source::new(self.layout, &morsel.batch)?;
+        let rows = morsel.selected.as_deref().unwrap_or_else(|| &self.all[..morsel.batch.num_rows()]);
+        let destinations = match &morsel.destinations {
+            Some(Destinations::One(of)) => {
+                return Ok(Prepared { source, rows: Cow::Borrowed(rows), partitions: Cow::Borrowed(of) });
+            }
+            Some(lines) => lines.clone(),
+            None => (self.route)(&morsel.batch, morsel.selected.as_deref())?,
+        };
+        Ok(match destinations {
+            Destinations::One(of) => Prepared { source, rows: Cow::Borrowed(rows), partitions: Cow::Owned(of) },
+            Destinations::Lines { line, lines } => {
+                let to = |number: usize| lines[line[number] as usize].iter().map(move |to| (rows[number], *to));
+                let (rows, partitions): (Vec<u32>, Vec<u32>) = (0..line.len()).flat_map(to).unzip();
+                Prepared { source, rows: Cow::Owned(rows), partitions: Cow::Owned(partitions) }
+            }
+        })
+    }
+
+    /// Prepares a sender's batches for all threads.
     ///
-    /// Errors: `Error::Bug` where columns are not the layout's; `Error::Environment` for a row that is too long for any page.
+    /// Errors: `Error::Bug` where columns are not the layout's; `Error::Environment` for a row that is too long for any page; those of
+    /// the route.
     pub fn prepare(&self, sender: usize) -> Result<()> {
         let Some(morsels) = self.senders.get(sender) else { return Ok(()) };
         for (morsel, place) in morsels.iter().zip(&self.prepared[sender]) {
-            drop(place.set(morsel.prepare(self.layout)?));
+            drop(place.set(self.prepared(morsel)?));
         }
         Ok(())
     }
@@ -92,9 +121,17 @@ impl<'a> Work<'a> {
         self.senders.len()
     }
 
-    /// A sender's batches, once all are prepared.
+    /// A sender's batches, which were prepared.
     pub fn of(&self, sender: usize) -> impl Iterator<Item = &Prepared<'a>> {
         self.prepared.get(sender).into_iter().flatten().filter_map(OnceLock::get)
+    }
+
+    /// A sender's batches one after the other, each prepared when it is its turn, while it is in the caches.
+    ///
+    /// Errors: as [`Work::prepare`], and what is done gives.
+    pub fn each(&self, sender: usize, mut then: impl FnMut(&Prepared<'a>) -> Result<()>) -> Result<()> {
+        let mut morsels = self.senders.get(sender).into_iter().flatten();
+        morsels.try_for_each(|morsel| then(&self.prepared(morsel)?))
     }
 }
 
@@ -142,7 +179,6 @@ pub fn fork_join(scatter: &mut dyn Scatter, threads: usize, work: &Work<'_>, out
             }
             barrier.wait();
         };
-        attempt(&|| work.prepare(thread));
         (0..steps).for_each(|step| attempt(&|| shared.step(step, thread, work, outlet)));
     };
     match threads {
