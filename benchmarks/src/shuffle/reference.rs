@@ -9,7 +9,7 @@ use thalweg_core::Result;
 use thalweg_memory::{
     page::{
         layout::RowLayout,
-        rows::{Picked, Rows},
+        rows::{Lengths, Picked, Rows},
         shared::Padded,
         writer::{Growth, PageWriter},
     },

@@ -14,11 +14,8 @@ mod sealed {
     impl Sealed for crate::page::staging::Waiting<'_> {}
 }
 
-/// Some rows, in the order in which they go into slots.
-pub trait Rows: sealed::Sealed {
-    /// For which types of columns they are: see [`RowLayout::fingerprint`].
-    fn fingerprint(&self) -> u64;
-
+/// What some rows take of a page, in the order in which they go into slots.
+pub trait Lengths {
     /// How many there are.
     fn len(&self) -> usize;
 
@@ -32,6 +29,28 @@ pub trait Rows: sealed::Sealed {
 
     /// How many bytes all of them take there.
     fn tails(&self) -> usize;
+
+    /// How many of the rows fit into so many slots, and so many bytes at a page's end; and how many of these they take.
+    fn fitting(&self, slots: usize, mut bytes: usize) -> (usize, usize) {
+        let (most, all) = (self.len().min(slots), self.tails());
+        if most == self.len() && all <= bytes {
+            return (most, all);
+        }
+        let before = bytes;
+        for row in 0..most {
+            match bytes.checked_sub(self.tail(row)) {
+                Some(left) => bytes = left,
+                None => return (row, before - bytes),
+            }
+        }
+        (most, before - bytes)
+    }
+}
+
+/// Some rows, in the order in which they go into slots.
+pub trait Rows: Lengths + sealed::Sealed {
+    /// For which types of columns they are: see [`RowLayout::fingerprint`].
+    fn fingerprint(&self) -> u64;
 
     /// Whether a column's value is known in all rows.
     fn all_known(&self, column: usize) -> bool;
@@ -58,22 +77,6 @@ pub trait Rows: sealed::Sealed {
     fn behind(&self, rows: usize) -> Self
     where
         Self: Sized;
-
-    /// How many of the rows fit into so many slots, and so many bytes at a page's end; and how many of these they take.
-    fn fitting(&self, slots: usize, mut bytes: usize) -> (usize, usize) {
-        let (most, all) = (self.len().min(slots), self.tails());
-        if most == self.len() && all <= bytes {
-            return (most, all);
-        }
-        let before = bytes;
-        for row in 0..most {
-            match bytes.checked_sub(self.tail(row)) {
-                Some(left) => bytes = left,
-                None => return (row, before - bytes),
-            }
-        }
-        (most, before - bytes)
-    }
 }
 
 /// Rows of a batch by their numbers, in any order.
@@ -85,11 +88,7 @@ pub struct Picked<'a> {
     pub rows: &'a [u32],
 }
 
-impl Rows for Picked<'_> {
-    fn fingerprint(&self) -> u64 {
-        self.source.fingerprint()
-    }
-
+impl Lengths for Picked<'_> {
     fn len(&self) -> usize {
         self.rows.len()
     }
@@ -104,6 +103,12 @@ impl Rows for Picked<'_> {
             true => self.rows.iter().map(|row| self.source.tail(*row as usize)).sum(),
             false => 0,
         }
+    }
+}
+
+impl Rows for Picked<'_> {
+    fn fingerprint(&self) -> u64 {
+        self.source.fingerprint()
     }
 
     fn all_known(&self, column: usize) -> bool {

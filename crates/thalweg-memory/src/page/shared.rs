@@ -12,7 +12,7 @@ use thalweg_core::{Error, Result};
 use super::{
     Header, Page,
     layout::{Place, RowLayout, Shape},
-    rows::{Cells, Rows, write},
+    rows::{Cells, Lengths, Rows, write},
     writer::LONGEST,
 };
 use crate::{
@@ -102,7 +102,7 @@ impl SharedPage {
     }
 
     /// Reserves slots for as many of the rows as fit; where that is not all of them, the page is closed.
-    pub fn reserve(&self, rows: &impl Rows) -> Reserved<'_> {
+    pub fn reserve(&self, rows: &impl Lengths) -> Reserved<'_> {
         let mut state = self.state.0.load(Ordering::Acquire);
         loop {
             if state & CLOSED != 0 {
@@ -212,10 +212,25 @@ pub struct PlannedSlots {
 }
 
 impl PlannedSlots {
-    /// As [`Slots::write`].
-    pub fn write(self, rows: &impl Rows) -> Option<Page> {
-        let Self { page, slots, tail } = self;
-        Slots { page: &page, slots, tail }.write(rows)
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether all were written.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Writes rows into the first slots that were not written; the page, if these were the last that it waited for. The rows
+    /// must be those that the slots were reserved for, in their order.
+    pub fn write_next(&mut self, rows: &impl Rows) -> Option<Page> {
+        let (count, bytes) = (rows.len(), rows.tails());
+        assert!(count <= self.slots.len() && bytes <= self.tail.len(), "there are slots for these rows");
+        let slots = self.slots.start..self.slots.start + count;
+        let tail = self.tail.end - bytes..self.tail.end;
+        (self.slots.start, self.tail.end) = (slots.end, tail.start);
+        Slots { page: &self.page, slots, tail }.write(rows)
     }
 }
 

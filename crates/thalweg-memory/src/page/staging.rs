@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     layout::{RowLayout, Shape},
-    rows::{Picked, Rows, view_of},
+    rows::{Lengths, Picked, Rows, view_of},
     source::{INLINE, Values},
 };
 use crate::simd::copy_past_caches;
@@ -193,11 +193,7 @@ impl Waiting<'_> {
     }
 }
 
-impl Rows for Waiting<'_> {
-    fn fingerprint(&self) -> u64 {
-        self.staging.layout.fingerprint()
-    }
-
+impl Lengths for Waiting<'_> {
     fn len(&self) -> usize {
         self.rows
     }
@@ -212,6 +208,12 @@ impl Rows for Waiting<'_> {
             true => (0..self.rows).map(|row| self.tail(row)).sum(),
             false => 0,
         }
+    }
+}
+
+impl Rows for Waiting<'_> {
+    fn fingerprint(&self) -> u64 {
+        self.staging.layout.fingerprint()
     }
 
     fn all_known(&self, column: usize) -> bool {

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use thalweg_core::Result;
 use thalweg_memory::{
-    page::{layout::RowLayout, rows::Rows, shared::Padded, staging::Staging},
+    page::{
+        layout::RowLayout,
+        rows::{Lengths, Rows},
+        shared::Padded,
+        staging::Staging,
+    },
     sync::Mutex,
 };
 

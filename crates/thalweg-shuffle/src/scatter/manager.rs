@@ -7,7 +7,7 @@ use thalweg_memory::{
     page::{
         Page,
         layout::RowLayout,
-        rows::Rows,
+        rows::{Lengths, Rows},
         shared::{Padded, PlannedSlots, SharedPage},
         writer::Growth,
     },
@@ -128,7 +128,7 @@ impl PageManager {
         &self,
         partition: &'p Partition,
         mut opening: MutexGuard<'p, Opening>,
-        rows: &impl Rows,
+        rows: &impl Lengths,
         outlet: &dyn Outlet,
     ) -> Result<MutexGuard<'p, Opening>> {
         let opened = partition.opened.load(Ordering::Acquire);
@@ -159,34 +159,33 @@ impl PageManager {
         opening.growth.expect(&self.layout, rows, tail_bytes);
     }
 
-    /// Reserves slots for rows of a partition, to be written later by any thread; each with how many rows it is for, and its
-    /// page's number.
+    /// Reserves slots for rows of a partition, to be written later by any thread.
     ///
     /// Errors: as [`PageManager::put`].
-    pub fn plan<R: Rows + Copy>(
+    pub fn plan<L: Lengths>(
         &self,
         number: u32,
-        mut rows: R,
+        rows: &L,
+        behind: impl Fn(&L, usize) -> L,
         outlet: &dyn Outlet,
-        mut planned: impl FnMut(Chunk),
-    ) -> Result<()> {
+    ) -> Result<Vec<Chunk>> {
         let partition = &self.partitions[number as usize].0;
-        while !rows.is_empty() {
-            let opening = self.open(partition, partition.opening.lock(), &rows, outlet)?;
+        let (mut planned, mut rest) = (Vec::new(), behind(rows, 0));
+        while !rest.is_empty() {
+            let opening = self.open(partition, partition.opening.lock(), &rest, outlet)?;
             let opened = partition.opened.load(Ordering::Acquire);
             let Some(page) = partition.pages.get(opened - 1) else { continue };
-            let reserved = page.reserve(&rows);
+            let reserved = page.reserve(&rest);
             drop(opening);
             if let Some(page) = reserved.page {
                 outlet.take(partition.filled(number, opened - 1, page))?;
             }
             if let Some(slots) = reserved.slots {
-                rows = rows.behind(slots.len());
-                let (place, count) = (opened - 1, slots.len());
-                planned(Chunk { partition: number, rows: count, place, slots: slots.planned(page) });
+                rest = behind(&rest, slots.len());
+                planned.push(Chunk { partition: number, place: opened - 1, slots: slots.planned(page) });
             }
         }
-        Ok(())
+        Ok(planned)
     }
 
     /// Closes the open page of a partition; who writes its last row passes it on.
@@ -207,14 +206,13 @@ impl PageManager {
         filled.map_or(Ok(()), |page| outlet.take(partition.filled(number, opened - 1, page)))
     }
 
-    /// Writes the rows of a chunk, which were planned for it.
+    /// Writes the next rows of a chunk, which were planned for it.
     ///
     /// Errors: those of the outlet.
-    pub fn write<R: Rows>(&self, chunk: Chunk, rows: &R, outlet: &dyn Outlet) -> Result<()> {
-        let Chunk { partition, place, slots, .. } = chunk;
-        let filled = slots.write(rows);
-        let of = &self.partitions[partition as usize].0;
-        filled.map_or(Ok(()), |page| outlet.take(of.filled(partition, place, page)))
+    pub fn write<R: Rows>(&self, chunk: &mut Chunk, rows: &R, outlet: &dyn Outlet) -> Result<()> {
+        let filled = chunk.slots.write_next(rows);
+        let of = &self.partitions[chunk.partition as usize].0;
+        filled.map_or(Ok(()), |page| outlet.take(of.filled(chunk.partition, chunk.place, page)))
     }
 
     /// How many partitions there are.
@@ -244,12 +242,17 @@ impl PageManager {
 /// Slots that were planned for rows of a partition.
 pub struct Chunk {
     /// Whose they are.
-    pub partition: u32,
-    /// For how many rows.
-    pub rows: usize,
+    partition: u32,
     /// Which of the pages since the last settling.
     place: usize,
     slots: PlannedSlots,
+}
+
+impl Chunk {
+    /// For how many rows that were not written there are slots.
+    pub fn rows(&self) -> usize {
+        self.slots.len()
+    }
 }
 
 impl Partition {
