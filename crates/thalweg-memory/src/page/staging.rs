@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use thalweg_core::{Error, Result};
+
 use super::{
     layout::{RowLayout, Shape},
     rows::{Lengths, Picked, Rows, view_of},
     source::{INLINE, Values},
 };
-use crate::simd::copy_past_caches;
+use crate::{
+    pool::{Block, Pool},
+    simd::copy_past_caches,
+};
 
 /// Software-managed buffers: a few rows of each partition, column by column, as pages hold them.
 ///
@@ -30,8 +35,9 @@ pub struct Staging {
 
 /// A column's values, of all partitions.
 struct Staged {
-    /// Those of a fixed width, a byte for each bit, or views whose places are those of `longer`.
-    cells: Vec<u8>,
+    /// Those of a fixed width, a byte for each bit, or views whose places are those of `longer`. In huge pages where the system has
+    /// them: each row goes somewhere else.
+    cells: Block,
     width: usize,
     /// Whether there is a value, if not everywhere for sure.
     known: Option<Vec<bool>>,
@@ -40,7 +46,10 @@ struct Staged {
 impl Staging {
     /// Buffers for so many partitions, which take about so many bytes together; for eight rows each at least, or one where they
     /// are told to take none. What leaves them goes past the caches if it is told to.
-    pub fn new(layout: Arc<RowLayout>, partitions: usize, bytes: usize, past_caches: bool) -> Self {
+    ///
+    /// Errors: `Error::Environment` if there is not so much memory.
+    pub fn new(layout: Arc<RowLayout>, partitions: usize, bytes: usize, past_caches: bool) -> Result<Self> {
+        let pool = Pool::new(usize::MAX);
         let width = |shape| match shape {
             Shape::Fixed(width) => width,
             Shape::Bits => 1,
@@ -52,16 +61,20 @@ impl Staging {
         // A multiple of eight, so that lines of buffers are lines of pages.
         let rows = (bytes / partitions.max(1) / row.max(1)).clamp(least, 1 << 16);
         let rows = if rows < 8 { rows } else { rows / 8 * 8 };
-        let column = |column: &super::layout::Column| Staged {
-            cells: vec![0; width(column.shape) * rows * partitions],
-            width: width(column.shape),
-            known: column.is_nullable.then(|| vec![true; rows * partitions]),
+        let column = |column: &super::layout::Column| {
+            let width = width(column.shape);
+            let cells = pool.take(width * rows * partitions);
+            Ok(Staged {
+                cells: cells.ok_or_else(|| Error::environment("there is no memory for buffers of rows"))?,
+                width,
+                known: column.is_nullable.then(|| vec![true; rows * partitions]),
+            })
         };
-        let columns = layout.columns().iter().map(column).collect();
+        let columns = layout.columns().iter().map(column).collect::<Result<_>>()?;
         let tails = if layout.has_views() { vec![0; rows * partitions] } else { Vec::new() };
         let longer = if layout.has_views() { vec![Vec::new(); partitions] } else { Vec::new() };
         let counts = vec![0; partitions];
-        Self { layout, rows, counts, columns, tails, longer, places: Vec::new(), past_caches }
+        Ok(Self { layout, rows, counts, columns, tails, longer, places: Vec::new(), past_caches })
     }
 
     /// Puts in rows, each into its partition; returns how many of them. The partition of the one behind is full.
@@ -88,14 +101,16 @@ impl Staging {
                 places.iter().enumerate().for_each(|(row, place)| known[*place as usize] = rows.is_known(number, row));
             }
             match &column.values {
-                Values::Fixed(values, width) => scatter_fixed(&mut staged.cells, *width, places, values, rows.rows),
+                Values::Fixed(values, width) => {
+                    scatter_fixed(staged.cells.bytes_mut(), *width, places, values, rows.rows)
+                }
                 Values::Bits(_) => {
                     for (row, place) in places.iter().enumerate() {
-                        staged.cells[*place as usize] = u8::from(rows.bit(number, row));
+                        staged.cells.bytes_mut()[*place as usize] = u8::from(rows.bit(number, row));
                     }
                 }
                 Values::Bytes(values) => {
-                    let (cells, _) = staged.cells.as_chunks_mut::<16>();
+                    let (cells, _) = staged.cells.bytes_mut().as_chunks_mut::<16>();
                     for ((place, row), partition) in places.iter().zip(rows.rows).zip(partitions) {
                         let (value, longer) = (values[*row as usize], &mut self.longer[*partition as usize]);
                         cells[*place as usize] = view_of(value, longer.len());
@@ -189,7 +204,7 @@ impl Waiting<'_> {
 
     fn cells(&self, column: usize) -> &[u8] {
         let Staged { cells, width, .. } = &self.staging.columns[column];
-        &cells[self.place(0) * width..self.place(self.rows) * width]
+        &cells.bytes()[self.place(0) * width..self.place(self.rows) * width]
     }
 }
 
@@ -227,7 +242,7 @@ impl Rows for Waiting<'_> {
 
     #[inline]
     fn bit(&self, column: usize, row: usize) -> bool {
-        self.staging.columns[column].cells[self.place(row)] != 0
+        self.staging.columns[column].cells.bytes()[self.place(row)] != 0
     }
 
     fn write_fixed(&self, column: usize, _: usize, cells: &mut [u8]) {

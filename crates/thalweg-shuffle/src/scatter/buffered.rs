@@ -40,23 +40,28 @@ pub struct Buffers {
 
 impl Buffers {
     /// The buffers of one of so many threads.
-    pub fn of_thread(self, layout: &Arc<RowLayout>, partitions: usize, threads: usize) -> Staging {
+    ///
+    /// Errors: `Error::Environment` if there is no memory for them.
+    pub fn of_thread(self, layout: &Arc<RowLayout>, partitions: usize, threads: usize) -> Result<Staging> {
         Staging::new(Arc::clone(layout), partitions, (self.bytes / threads).max(1), self.past_caches)
     }
 }
 
 impl Buffered {
     /// For so many threads. What is in a buffer is reserved at once if it is batched, and row by row if not.
+    ///
+    /// Errors: `Error::Environment` if there is no memory for the buffers.
     pub fn new(
         pages: PageManager,
         layout: &Arc<RowLayout>,
         threads: usize,
         buffers: Buffers,
         is_batched: bool,
-    ) -> Self {
+    ) -> Result<Self> {
         let partitions = pages.partitions();
-        let buffer = |_| Padded(Mutex::new(buffers.of_thread(layout, partitions, threads)));
-        Self { pages, threads, buffers: (0..threads).map(buffer).collect(), is_batched }
+        let buffer = |_| Ok(Padded(Mutex::new(buffers.of_thread(layout, partitions, threads)?)));
+        let buffers = (0..threads).map(buffer).collect::<Result<_>>()?;
+        Ok(Self { pages, threads, buffers, is_batched })
     }
 
     fn empty(&self, buffers: &mut Staging, partition: u32, outlet: &dyn Outlet) -> Result<()> {

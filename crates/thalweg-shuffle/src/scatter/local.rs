@@ -46,6 +46,8 @@ struct Local {
 
 impl LocalMerge {
     /// For so many threads.
+    ///
+    /// Errors: `Error::Environment` if there is no memory for the buffers.
     pub fn new(
         layout: Arc<RowLayout>,
         pool: Pool,
@@ -53,13 +55,13 @@ impl LocalMerge {
         threads: usize,
         sizes: Sizes,
         buffers: Buffers,
-    ) -> Self {
+    ) -> Result<Self> {
         let local = || Padded(Mutex::new(Local { growth: Growth::new(sizes.smallest, sizes.largest), open: None }));
         let pages = (0..threads).map(|_| (0..partitions).map(|_| local()).collect()).collect();
-        let buffers =
-            (0..threads).map(|_| Padded(Mutex::new(buffers.of_thread(&layout, partitions, threads)))).collect();
+        let buffer = |_| Ok(Padded(Mutex::new(buffers.of_thread(&layout, partitions, threads)?)));
+        let buffers = (0..threads).map(buffer).collect::<Result<_>>()?;
         let passed = (0..partitions).map(|_| Padded::default()).collect();
-        Self { layout, pool, threads, buffers, pages, passed }
+        Ok(Self { layout, pool, threads, buffers, pages, passed })
     }
 
     fn partitions(&self) -> usize {

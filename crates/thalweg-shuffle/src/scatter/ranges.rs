@@ -35,16 +35,24 @@ struct Mine {
 
 impl Collaborative {
     /// For so many threads in so many units.
-    pub fn new(pages: PageManager, layout: &Arc<RowLayout>, threads: usize, units: usize, buffers: Buffers) -> Self {
+    ///
+    /// Errors: `Error::Environment` if there is no memory for the buffers.
+    pub fn new(
+        pages: PageManager,
+        layout: &Arc<RowLayout>,
+        threads: usize,
+        units: usize,
+        buffers: Buffers,
+    ) -> Result<Self> {
         let units = units.clamp(1, threads);
         let mut this = Self { pages, threads, units, buffers: Vec::new() };
         let mine = |thread| {
             let (_, range) = this.place(thread);
-            let buffers = buffers.of_thread(layout, range.len(), threads);
-            Padded(Mutex::new(Mine { buffers, rows: Vec::new(), partitions: Vec::new() }))
+            let buffers = buffers.of_thread(layout, range.len(), threads)?;
+            Ok(Padded(Mutex::new(Mine { buffers, rows: Vec::new(), partitions: Vec::new() })))
         };
-        this.buffers = (0..threads).map(mine).collect();
-        this
+        this.buffers = (0..threads).map(mine).collect::<Result<_>>()?;
+        Ok(this)
     }
 
     /// A thread's unit, and its range of partitions.

@@ -96,20 +96,22 @@ impl Variant {
         }
         let pages = |agreement| PageManager::new(Arc::clone(layout), pool.clone(), partitions, *sizes, agreement);
         let (locked, lock_free) = (|| pages(Agreement::Lock), || pages(Agreement::LockFree));
-        let buffered = |pages, is_batched| Box::new(Buffered::new(pages, layout, threads, *buffers, is_batched));
+        let buffered = |pages, is_batched| -> Result<Box<dyn Scatter>> {
+            Ok(Box::new(Buffered::new(pages, layout, threads, *buffers, is_batched)?))
+        };
         Ok(match self {
             Self::OnDemand => Box::new(OnDemand::new(locked(), threads)),
             Self::OnDemandLockFree => Box::new(OnDemand::new(lock_free(), threads)),
-            Self::Buffered => buffered(locked(), false),
-            Self::BufferedBatched => buffered(locked(), true),
-            Self::BufferedLockFree => buffered(lock_free(), false),
-            Self::BufferedLockFreeBatched => buffered(lock_free(), true),
+            Self::Buffered => buffered(locked(), false)?,
+            Self::BufferedBatched => buffered(locked(), true)?,
+            Self::BufferedLockFree => buffered(lock_free(), false)?,
+            Self::BufferedLockFreeBatched => buffered(lock_free(), true)?,
             Self::Radix => Box::new(Radix::new(locked(), threads)),
             Self::Hybrid => Box::new(Hybrid::new(locked(), threads)),
-            Self::Ranges => Box::new(Collaborative::new(locked(), layout, threads, 1, *buffers)),
-            Self::Units => Box::new(Collaborative::new(locked(), layout, threads, threads.div_ceil(2), *buffers)),
+            Self::Ranges => Box::new(Collaborative::new(locked(), layout, threads, 1, *buffers)?),
+            Self::Units => Box::new(Collaborative::new(locked(), layout, threads, threads.div_ceil(2), *buffers)?),
             Self::LocalMerge => {
-                Box::new(LocalMerge::new(Arc::clone(layout), pool.clone(), partitions, threads, *sizes, *buffers))
+                Box::new(LocalMerge::new(Arc::clone(layout), pool.clone(), partitions, threads, *sizes, *buffers)?)
             }
         })
     }
