@@ -134,11 +134,8 @@ fn explain_shows_the_instances_and_how_rows_get_to_them() {
         lines.join("\n")
     };
     let divided = explained(&How { instances: 4, memory: 1 << 20, batch_rows: 100 }.settings());
-    assert!(
-        divided.contains("exchange by key s.k, 128 key groups -> 4 instances")
-            || divided.contains("exchange by key k, 128 key groups -> 4 instances"),
-        "{divided}"
-    );
+    let how = divided.lines().find(|line| line.contains("exchange by key ")).unwrap();
+    assert!(how.ends_with("k, 128 key groups -> 4 instances"), "{divided}");
     assert!(divided.lines().any(|line| line.contains("Filter") && line.contains("[subquery 1 × 4")), "{divided}");
     assert!(divided.lines().any(|line| line.contains("Sink") && line.contains("× 1]")), "{divided}");
     assert!(!explained("SET 'parallelism' = '4';").contains("exchange"), "order is kept by one instance");

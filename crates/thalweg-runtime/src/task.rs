@@ -549,3 +549,26 @@ fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_team_is_waited_for_until_all_of_it_is_idle() {
+        let mut port = PortFrontier { frontier: Frontier::new(2), team: Some(vec![false; 2]) };
+        assert!(!port.idle(0));
+        assert!(!port.advance(1, Timestamp(10)), "the other one may have rows from before");
+        assert!(!port.is_idle());
+        assert!(!port.idle(0), "it was idle already");
+        port.idle(1);
+        assert!(port.is_idle());
+        assert!(!port.advance(1, Timestamp(20)), "what one of them has heard the other will hear");
+        assert!(port.advance(0, Timestamp(15)));
+        assert_eq!(port.combined(), Timestamp(15));
+        assert!(port.advance(0, Timestamp::MAX));
+        assert_eq!(port.combined(), Timestamp(20));
+        port.idle(1);
+        assert!(port.is_idle(), "one is at its end and the other idle");
+    }
+}
