@@ -6,6 +6,7 @@
 //! * [`pipe`]: one sender, one receiver, a capacity
 //! * [`packing`]: how rows lie in the pages that pipes carry
 //! * [`exchange`]: rows go to the instance that owns their key
+//! * [`alarm`]: no task sleeps while something waits for it
 //! * [`pool`]: workers that run tasks when there is something to do
 //! * [`chain`]: the operators of one subquery, called one after the other
 //! * [`source`]: partitions become batches and watermarks
@@ -13,6 +14,7 @@
 //! * [`metrics`]: what is counted
 //! * [`query`]: the handle of a running query
 
+pub mod alarm;
 pub mod chain;
 pub mod exchange;
 pub mod metrics;
