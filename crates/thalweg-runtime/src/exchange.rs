@@ -47,6 +47,8 @@ pub struct Scatter {
     lanes: Vec<Lane>,
     share: Share,
     how: Option<How>,
+    /// How those before them did.
+    other: Option<How>,
     /// Events that wait until the rows before them are in pages.
     todo: VecDeque<Envelope>,
     /// Whether rows of a batch are not in pages yet, because there was no room.
@@ -76,6 +78,12 @@ enum How {
     Pages(Arc<Packing>, Outbox),
     /// Copied, since pages cannot hold them.
     Copies,
+}
+
+impl How {
+    fn is_for(&self, batch: &Batch) -> bool {
+        matches!(self, Self::Pages(packing, _) if packing.is_for(batch))
+    }
 }
 
 /// Who waits for room in the pool.
@@ -112,6 +120,7 @@ impl Scatter {
             lanes: senders.into_iter().map(|sender| Lane { sender: Some(sender), waiting: VecDeque::new() }).collect(),
             share,
             how: None,
+            other: None,
             todo: VecDeque::new(),
             is_short: false,
             open: None,
@@ -206,10 +215,12 @@ impl Scatter {
     }
 
     fn scatter(&mut self, batch: &Batch, destinations: &Destinations, arrived: u64) -> Result<()> {
-        let is_alike = matches!(&self.how, Some(How::Pages(packing, _)) if packing.is_for(batch));
-        if !is_alike {
+        if !self.how.as_ref().is_some_and(|how| how.is_for(batch)) {
             self.seal()?;
-            self.how = Some(self.how(batch));
+            // Batches with and without late rows often take turns.
+            let other = self.other.take().filter(|other| other.is_for(batch));
+            self.other = self.how.take();
+            self.how = Some(other.unwrap_or_else(|| self.how(batch)));
         }
         let selected = batch.selection().map(|selection| selection.rows());
         match &mut self.how {
