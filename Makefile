@@ -5,17 +5,20 @@ ifdef CI
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/thalweg-ci-target
 endif
 
+# The model of how tasks sleep is compiled in its own way, and lies apart.
+LOOM := $(abspath $(or $(CARGO_TARGET_DIR),target))/loom
+
 # Tools of the tests lie with what is built.
 TOOLS := $(abspath $(or $(CARGO_TARGET_DIR),target))/tools
 GUNGRAUN := 0.20.0
 
-.PHONY: demo test lint models instructions goldens help
+.PHONY: demo test lint loom instructions goldens help
 
 help:
 	@echo 'make demo     build, and run a year of departures through a windowed query'
 	@echo 'make test     run all tests'
 	@echo 'make lint     formatting, warnings and documentation'
-	@echo 'make models   try all orders in which threads may fill pages, open them and wait for them'
+	@echo 'make loom     run the models of threads: of pages that they fill together, of pools, of sleeping and waking'
 	@echo 'make instructions  count those of the hot kernels, and fail if one takes more than it may'
 	@echo 'make goldens  write what comes out into the cases of tests/slt; read the difference'
 
@@ -28,7 +31,7 @@ test: lint
 	cargo test --workspace --locked
 	THALWEG_SIMD=portable cargo test --workspace --locked --test slt --test windows
 	THALWEG_SIMD=avx2 cargo test --workspace --locked --test slt --test windows
-	$(MAKE) models
+	$(MAKE) loom
 	$(MAKE) instructions
 
 # A toolchain without rustfmt or clippy tests the rest.
@@ -38,10 +41,11 @@ lint:
 	then cargo clippy --workspace --all-targets --locked -- --deny warnings; \
 	else echo 'no clippy: warnings are not checked'; fi
 
-# Loom takes the place of atomics and locks, so all is built once more, apart from the rest.
-models:
-	CARGO_TARGET_DIR='$(abspath $(or $(CARGO_TARGET_DIR),target))/models' RUSTFLAGS='--cfg loom' \
-	cargo test --locked --release --package thalweg-memory --package thalweg-shuffle --test models
+# All interleavings of a few threads: seconds, once all is built with the model checker in place of atomics and locks.
+loom:
+	cd crates/thalweg-runtime/loom && RUSTFLAGS="$$RUSTFLAGS --cfg loom" CARGO_TARGET_DIR='$(LOOM)' cargo test --release --locked --lib
+	RUSTFLAGS="$$RUSTFLAGS --cfg loom" CARGO_TARGET_DIR='$(LOOM)' \
+	cargo test --release --locked --package thalweg-memory --package thalweg-shuffle --test models
 
 # Counting needs valgrind, which is installed where that is allowed; without it the rest is tested.
 instructions:

@@ -62,19 +62,24 @@ pub fn check_file(path: &Path, bless: bool) -> std::io::Result<(usize, String)> 
     };
     let mut blessed = leading_comment(&text);
     for case in &cases {
-        let Outcome { lines: golden, is_refused } = run(case, BATCH_ROWS[0], WORKERS[0], None);
+        let plain = Variant { batch_rows: BATCH_ROWS[0], workers: WORKERS[0], barriers: None, is_divided: false };
+        let Outcome { lines: golden, is_refused } = run(case, plain);
         if bless {
             write_case(&mut blessed, case, &golden);
         } else if golden != case.expected {
-            report(&mut failures, path, case, "batch 4096, 1 worker", &case.expected, &golden);
+            report(&mut failures, path, case, plain, &case.expected, &golden);
             continue;
         }
+        let any_order = sorted(golden.clone());
         // Nothing ran where the query was refused, so that there is nothing to vary.
-        for (batch_rows, workers, seed) in matrix().filter(|_| !is_refused) {
-            let found = run(case, batch_rows, workers, seed).lines;
-            if found != golden {
-                let variant = format!("batch {batch_rows}, {workers} workers, barriers {seed:?}");
-                report(&mut failures, path, case, &variant, &golden, &found);
+        for variant in matrix(case).filter(|_| !is_refused) {
+            let found = run(case, variant).lines;
+            let (golden, found) = match variant.is_divided && !case.is_ordered() {
+                true => (&any_order, sorted(found)),
+                false => (&golden, found),
+            };
+            if found != *golden {
+                report(&mut failures, path, case, variant, golden, &found);
                 break;
             }
         }
@@ -85,11 +90,50 @@ pub fn check_file(path: &Path, bless: bool) -> std::io::Result<(usize, String)> 
     Ok((cases.len(), failures))
 }
 
+/// A way in which a case is run.
+#[derive(Clone, Copy, Debug)]
+struct Variant {
+    batch_rows: usize,
+    workers: usize,
+    /// The seed of random barriers, at which state is saved and loaded.
+    barriers: Option<u64>,
+    /// Whether keys are divided among as many instances as there are workers.
+    is_divided: bool,
+}
+
 /// All ways in which a case is run.
-fn matrix() -> impl Iterator<Item = (usize, usize, Option<u64>)> {
+fn matrix(case: &Case) -> impl Iterator<Item = Variant> {
     let seeds = |batch: usize, workers: usize| [None, Some((batch * 31 + workers) as u64)];
     let each = move |batch: usize| WORKERS.into_iter().flat_map(move |w| seeds(batch, w).map(|seed| (batch, w, seed)));
-    BATCH_ROWS.into_iter().flat_map(each)
+    let variant =
+        |is_divided: bool| move |(batch_rows, workers, barriers)| Variant { batch_rows, workers, barriers, is_divided };
+    let undivided = BATCH_ROWS.into_iter().flat_map(each).map(variant(false));
+    let divided = [(4096, 1, None), (4096, 2, None), (7, 2, Some(2)), (1, 5, None), (7, 5, Some(5))];
+    // So many threads are much for a small case: a few of them will do.
+    let many = (case.line % 32 == 1).then_some((7, 64, Some(64)));
+    let divided = divided.into_iter().chain(many).map(variant(true)).filter(|_| case.is_divisible());
+    undivided.chain(divided)
+}
+
+fn sorted(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort();
+    lines
+}
+
+impl Case {
+    /// Whether the rows come in an order that the query asks for.
+    fn is_ordered(&self) -> bool {
+        let outermost = self.sql.chars().scan(0, |depth, c| {
+            *depth += i32::from(c == '(') - i32::from(c == ')');
+            Some(if *depth == 0 { c } else { ' ' })
+        });
+        outermost.collect::<String>().contains("ORDER BY")
+    }
+
+    /// Whether the rows are the same if their order is not: a LIMIT passes the first.
+    fn is_divisible(&self) -> bool {
+        self.is_ordered() || !["LIMIT", "OFFSET"].iter().any(|word| self.sql.contains(word))
+    }
 }
 
 /// What a case gives.
@@ -100,7 +144,8 @@ struct Outcome {
     is_refused: bool,
 }
 
-fn run(case: &Case, batch_rows: usize, workers: usize, barriers: Option<u64>) -> Outcome {
+fn run(case: &Case, variant: Variant) -> Outcome {
+    let Variant { batch_rows, workers, barriers, is_divided } = variant;
     let mut scripts = Scripts::new(case.scripts.clone());
     if case.is_unbounded {
         scripts = scripts.unbounded();
@@ -110,7 +155,14 @@ fn run(case: &Case, batch_rows: usize, workers: usize, barriers: Option<u64>) ->
     }
     let mut engine = Engine::with_connectors(vec![std::sync::Arc::new(scripts)]);
     engine.reload_at_barriers();
-    let settings = format!("SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; {}", case.declarations);
+    // Divided, with as little memory for rows on their way as so many instances need at the most.
+    let memory = 64 * workers * workers;
+    let divided = format!("SET 'merge' = 'arrival'; SET 'exchange.memory' = '{memory} KiB';");
+    let settings = format!(
+        "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; {} {}",
+        if is_divided { &divided } else { "" },
+        case.declarations
+    );
     if let Err(error) = engine.sql(&settings) {
         return Outcome { lines: vec![format!("error in the stream's declaration: {error}")], is_refused: true };
     }
@@ -143,10 +195,10 @@ fn rows_of(mut query: Query) -> thalweg::Result<(Vec<String>, Vec<String>)> {
     Ok((lines, counted.collect()))
 }
 
-fn report(out: &mut String, path: &Path, case: &Case, variant: &str, expected: &[String], found: &[String]) {
+fn report(out: &mut String, path: &Path, case: &Case, variant: Variant, expected: &[String], found: &[String]) {
     let block = |lines: &[String]| lines.iter().map(|line| format!("    {line}\n")).collect::<String>();
     let place = format!("{}:{}: {}", path.display(), case.line, case.name);
-    writeln!(out, "{place}\n  with {variant}\n  expected\n{}  found\n{}", block(expected), block(found))
+    writeln!(out, "{place}\n  with {variant:?}\n  expected\n{}  found\n{}", block(expected), block(found))
         .expect("a string takes all");
 }
 

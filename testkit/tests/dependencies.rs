@@ -23,8 +23,17 @@ const ALLOWED: [(&str, &[&str], &[&str]); 12] = [
     ("thalweg-shuffle", &["thalweg-core", "thalweg-memory"], &["arrow-array"]),
     (
         "thalweg-runtime",
-        &["thalweg-core", "thalweg-memory", "thalweg-plan"],
-        &["arrow-array", "arrow-schema", "arrow-select", "hdrhistogram", "parking_lot", "rtrb", "tracing"],
+        &["thalweg-core", "thalweg-memory", "thalweg-plan", "thalweg-shuffle"],
+        &[
+            "arrow-array",
+            "arrow-cast",
+            "arrow-schema",
+            "arrow-select",
+            "hdrhistogram",
+            "parking_lot",
+            "rtrb",
+            "tracing",
+        ],
     ),
     (
         "thalweg-connectors",

@@ -228,13 +228,20 @@ fn random_pipelines_give_the_rows_of_their_definition() {
         }
         let relation = Relation::random(&mut random, 4);
         let expected = lines(relation.rows(&tables), relation.is_ordered());
-        for (batch_rows, workers, barriers) in [(4096, 1, None), (1, 3, Some(seed)), (7, 5, Some(seed + 1))] {
+        let runs = [
+            (4096, 1, None, "ordered"),
+            (1, 3, Some(seed), "ordered"),
+            (7, 5, Some(seed + 1), "ordered"),
+            (7, 5, Some(seed + 2), "arrival"),
+        ];
+        for (batch_rows, workers, barriers, merge) in runs {
             let mut scripts = Scripts::new(scripts.clone());
             scripts = if let Some(seed) = barriers { scripts.with_barriers(seed) } else { scripts };
             let mut engine = Engine::with_connectors(vec![Arc::new(scripts)]);
             engine.reload_at_barriers();
             let table = |n| format!("CREATE TABLE t{n} (a BIGINT, b BIGINT) WITH ('connector' = 'script');");
-            let settings = format!("SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}';");
+            let settings =
+                format!("SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'merge' = '{merge}';");
             engine.sql(&format!("{settings}{}{}", table(0), table(1))).unwrap();
             let mut found = Vec::new();
             for batch in engine.sql(&relation.sql()).unwrap() {
@@ -245,7 +252,12 @@ fn random_pipelines_give_the_rows_of_their_definition() {
             if !relation.is_ordered() {
                 found.sort();
             }
-            assert_eq!(found, expected, "seed {seed}, batch {batch_rows}, {workers} workers\n{}", relation.sql());
+            assert_eq!(
+                found,
+                expected,
+                "seed {seed}, batch {batch_rows}, {workers} workers, {merge}\n{}",
+                relation.sql()
+            );
         }
     }
 }

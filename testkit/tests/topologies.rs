@@ -55,9 +55,10 @@ fn engine(partitions: &[Vec<Row>], (batch, workers, barriers): (usize, usize, Op
     }
     let mut engine = Engine::with_connectors(vec![Arc::new(scripts)]);
     engine.reload_at_barriers();
+    let merge = if workers == 5 { "arrival" } else { "ordered" };
     engine
         .sql(&format!(
-            "SET 'batch.rows' = '{batch}'; SET 'batch.linger' = '0 ms'; SET 'parallelism' = '{workers}';
+            "SET 'batch.rows' = '{batch}'; SET 'batch.linger' = '0 ms'; SET 'parallelism' = '{workers}'; SET 'merge' = '{merge}';
              CREATE TABLE t (ts TIMESTAMP, k BIGINT, v BIGINT, WATERMARK FOR ts AS ts - INTERVAL '4' SECOND)
              WITH ('connector' = 'script')"
         ))

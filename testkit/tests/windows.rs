@@ -1,5 +1,6 @@
 //! Random streams through windows and aggregates: the engine's rows are the oracle's, in the order that is promised, at every
-//! batch size and parallelism, and with state saved and loaded at random barriers.
+//! batch size and parallelism, and with state saved and loaded at random barriers; and in any order where keys are divided among
+//! instances.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -30,11 +31,23 @@ fn windowed_aggregates_are_what_the_oracle_says() {
     for seed in 0..CASES {
         let case = Case::random(seed);
         let expected = case.expected();
-        for (batch_rows, workers, barriers) in
-            [(4096, 1, None), (1, 3, None), (7, 2, Some(seed)), (3, 5, Some(seed + 1))]
-        {
-            let found = case.run(batch_rows, workers, barriers);
-            let variant = format!("seed {seed}, batch {batch_rows}, {workers} workers\n{}", case.sql());
+        let variants = [
+            (4096, 1, None, "ordered"),
+            (1, 3, None, "ordered"),
+            (7, 2, Some(seed), "ordered"),
+            (3, 5, Some(seed + 1), "ordered"),
+            (7, 2, Some(seed), "arrival"),
+            (3, if seed % 16 == 0 { 64 } else { 5 }, Some(seed + 1), "arrival"),
+        ];
+        let mut in_any_order = expected.clone();
+        in_any_order.0.sort();
+        for (batch_rows, workers, barriers, merge) in variants {
+            let mut found = case.run(batch_rows, workers, barriers, merge);
+            let variant = format!("seed {seed}, batch {batch_rows}, {workers} workers, {merge}\n{}", case.sql());
+            let expected = if merge == "arrival" { &in_any_order } else { &expected };
+            if merge == "arrival" {
+                found.0.sort();
+            }
             for (number, (found, expected)) in found.0.iter().zip(&expected.0).enumerate() {
                 assert_eq!(found, expected, "row {number}, {variant}");
             }
@@ -130,7 +143,7 @@ impl Case {
         )
     }
 
-    fn run(&self, batch_rows: usize, workers: usize, barriers: Option<u64>) -> (Vec<String>, u64) {
+    fn run(&self, batch_rows: usize, workers: usize, barriers: Option<u64>, merge: &str) -> (Vec<String>, u64) {
         let script = self.partitions.iter().map(|rows| rows.iter().map(item).collect()).collect();
         let mut scripts = Scripts::new(HashMap::from([("t".to_string(), script)]));
         if let Some(seed) = barriers {
@@ -145,7 +158,7 @@ impl Case {
         let anchor = if self.windows.from_first_row { "first-row" } else { "epoch" };
         let setup = format!(
             "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'late.allowed' = '{} us';
-             SET 'time.zone' = '{zone}'; SET 'window.anchor' = '{anchor}';
+             SET 'time.zone' = '{zone}'; SET 'window.anchor' = '{anchor}'; SET 'merge' = '{merge}';
              CREATE TABLE t (ts {time}, {keys}v BIGINT, d DOUBLE,
              WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH ('connector' = 'script')",
             self.windows.allowed

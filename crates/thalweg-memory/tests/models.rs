@@ -1,4 +1,4 @@
-//! What threads do to a page and to a pool, in all orders that there are (loom); `make models` runs it.
+//! What threads do to a page and to a pool, in all orders that there are (loom); `make loom` runs it.
 #![cfg(loom)]
 
 use std::sync::Arc;

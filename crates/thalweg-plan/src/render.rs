@@ -9,7 +9,7 @@ use thalweg_core::types::sql_name;
 use crate::{
     NodeId, Plan,
     node::{Aggregate, Anchor, Function, Limit, Node, Sink, Sort, Source, Windowing, Windows},
-    parallel::{ParallelPlan, parallelize},
+    parallel::{Exchange, ParallelPlan, Route, parallelize},
     written,
 };
 
@@ -62,6 +62,11 @@ fn lines(drawn: &Drawn<'_>, id: NodeId, lead: &str, below: &str, out: &mut Strin
     let by = by.map(|names| format!(", {}", names.join(" and "))).unwrap_or_default();
     let what = describe(drawn.plan, id);
     writeln!(out, "{lead}{what}  [subquery {number} × {subquery}{by}]").expect("a string takes all");
+    let mut below = below.to_string();
+    if let Some(how) = keyed(drawn.cut, id) {
+        writeln!(out, "{below}└─ {how}").expect("a string takes all");
+        below.push_str("   ");
+    }
     for (i, input) in planned.inputs.iter().enumerate() {
         let is_last = i + 1 == planned.inputs.len();
         let (branch, rest) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
@@ -91,7 +96,7 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
             "id": number,
             "instances": subquery.instances,
             "nodes": subquery.nodes.iter().map(|id| id.0).collect::<Vec<_>>(),
-            "inputs": subquery.inputs.iter().map(|input| json!({"from": input.from.0, "port": input.port, "route": format!("{:?}", input.route).to_lowercase()})).collect::<Vec<_>>(),
+            "inputs": subquery.inputs.iter().map(exchange).collect::<Vec<_>>(),
         })
     });
     json!({
@@ -101,10 +106,21 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
     })
 }
 
+fn exchange(exchange: &Exchange) -> Value {
+    let mut object = json!({"from": exchange.from.0, "port": exchange.port, "route": "gather"});
+    if let Route::Keyed { keys, groups } = &exchange.route {
+        object["route"] = json!("keyed");
+        object["keys"] = keys.iter().map(written).collect();
+        object["key_groups"] = json!(groups.count());
+    }
+    object
+}
+
 /// The plan as a graph in Graphviz's language, one box per subquery.
 pub fn dot(plan: &Plan) -> String {
+    let cut = parallelize(plan);
     let mut out = String::from("digraph plan {\n  rankdir=BT;\n  node [shape=box, fontname=\"sans-serif\"];\n");
-    for (number, subquery) in parallelize(plan).subqueries.iter().enumerate() {
+    for (number, subquery) in cut.subqueries.iter().enumerate() {
         writeln!(out, "  subgraph cluster_{number} {{\n    label=\"subquery {number} × {}\";", subquery.instances)
             .expect("a string takes all");
         for id in &subquery.nodes {
@@ -113,8 +129,9 @@ pub fn dot(plan: &Plan) -> String {
         out.push_str("  }\n");
     }
     for (id, planned) in plan.nodes() {
+        let how = keyed(&cut, id).map(|how| format!(" [label={how:?}]")).unwrap_or_default();
         for input in &planned.inputs {
-            writeln!(out, "  n{} -> n{};", input.0, id.0).expect("a string takes all");
+            writeln!(out, "  n{} -> n{}{how};", input.0, id.0).expect("a string takes all");
         }
     }
     out + "}\n"
@@ -123,6 +140,18 @@ pub fn dot(plan: &Plan) -> String {
 /// A node's kind and what it does, in one line.
 pub fn describe(plan: &Plan, id: NodeId) -> String {
     format!("{} {}", plan.node(id).node.name(), detail(plan, id)).trim_end().to_string()
+}
+
+/// How rows get to the instances of a node, if by their keys.
+fn keyed(cut: &ParallelPlan, id: NodeId) -> Option<String> {
+    let subquery = cut.subqueries.iter().find(|subquery| subquery.nodes.first() == Some(&id))?;
+    subquery.inputs.iter().find_map(|exchange| match &exchange.route {
+        Route::Gather => None,
+        Route::Keyed { keys, groups } => {
+            let (keys, groups, instances) = (list(keys.iter().map(written)), groups.count(), subquery.instances);
+            Some(format!("exchange by key {keys}, {groups} key groups -> {instances} instances"))
+        }
+    })
 }
 
 fn place(cut: &ParallelPlan, id: NodeId) -> (usize, usize) {

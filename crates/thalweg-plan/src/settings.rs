@@ -25,6 +25,20 @@ pub struct Settings {
     pub float_sum: FloatSum,
     /// What windows are aligned to.
     pub window_anchor: crate::node::Anchor,
+    /// In which order the rows of several instances come out.
+    pub merge: Merge,
+    /// How many bytes of rows may be on their way between the instances of subqueries.
+    pub exchange_memory: usize,
+}
+
+/// In which order the rows of several instances come out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Merge {
+    /// In the order that is promised. What would put the rows of several instances in order is not there yet: so a subquery that
+    /// emits in order has one instance.
+    Ordered,
+    /// As instances have them: the same rows, in any order.
+    Arrival,
 }
 
 /// How float sums are computed.
@@ -37,7 +51,7 @@ pub enum FloatSum {
 }
 
 /// A setting: its key, what it may be, and what it does.
-pub const KEYS: [(&str, &str, &str); 10] = [
+pub const KEYS: [(&str, &str, &str); 12] = [
     (
         "parallelism",
         "a whole number from 1 to 1024",
@@ -60,6 +74,16 @@ pub const KEYS: [(&str, &str, &str); 10] = [
     ("time.zone", "a zone such as 'UTC' or 'Europe/Berlin'", "the zone of TIMESTAMP_LTZ and of local dates"),
     ("float.sum", "'exact' or 'fast'", "whether float sums are the same in any order of rows"),
     ("window.anchor", "'epoch' or 'first-row'", "what windows are aligned to"),
+    (
+        "merge",
+        "'ordered' or 'arrival'",
+        "whether groups come in their order, from one instance, or as several instances have them",
+    ),
+    (
+        "exchange.memory",
+        "a size such as '64 MiB'",
+        "how much memory rows may take that are on their way between instances",
+    ),
 ];
 
 impl Default for Settings {
@@ -75,6 +99,8 @@ impl Default for Settings {
             time_zone: "UTC".to_string(),
             float_sum: FloatSum::Exact,
             window_anchor: crate::node::Anchor::Epoch,
+            merge: Merge::Ordered,
+            exchange_memory: 64 << 20,
         }
     }
 }
@@ -116,6 +142,12 @@ impl Settings {
                     FloatSum::Fast => "fast",
                 }
                 .to_string(),
+                "merge" => match self.merge {
+                    Merge::Ordered => "ordered",
+                    Merge::Arrival => "arrival",
+                }
+                .to_string(),
+                "exchange.memory" => format!("{} B", self.exchange_memory),
                 _ => match self.window_anchor {
                     crate::node::Anchor::Epoch => "epoch",
                     _ => "first-row",
@@ -154,6 +186,14 @@ impl Settings {
                     _ => return None,
                 }
             }
+            "merge" => {
+                self.merge = match value {
+                    "ordered" => Merge::Ordered,
+                    "arrival" => Merge::Arrival,
+                    _ => return None,
+                }
+            }
+            "exchange.memory" => self.exchange_memory = parse_bytes(value)?,
             _ => {
                 self.window_anchor = match value {
                     "epoch" => crate::node::Anchor::Epoch,
@@ -190,13 +230,38 @@ mod tests {
     #[test]
     fn each_setting_takes_what_it_says_and_shows_what_it_has() {
         let mut settings = Settings::default();
-        let values = ["3", "7", "50 ms", "20 ms", "10 s", "1 min", "2 GiB", "Europe/Berlin", "fast", "first-row"];
+        let values = [
+            "3",
+            "7",
+            "50 ms",
+            "20 ms",
+            "10 s",
+            "1 min",
+            "2 GiB",
+            "Europe/Berlin",
+            "fast",
+            "first-row",
+            "arrival",
+            "1 MiB",
+        ];
         for ((key, ..), value) in KEYS.iter().zip(values) {
             settings.set(key, value).unwrap();
         }
         let shown: Vec<_> = settings.entries().into_iter().map(|(_, value)| value).collect();
-        let expected =
-            ["3", "7", "50 ms", "20 ms", "10 s", "1 min", "2147483648 B", "Europe/Berlin", "fast", "first-row"];
+        let expected = [
+            "3",
+            "7",
+            "50 ms",
+            "20 ms",
+            "10 s",
+            "1 min",
+            "2147483648 B",
+            "Europe/Berlin",
+            "fast",
+            "first-row",
+            "arrival",
+            "1048576 B",
+        ];
         assert_eq!(shown, expected);
         settings.set("batch.linger", "auto").unwrap();
         assert_eq!(settings.linger(), Interval::millis(5));

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
-use thalweg_core::{Batch, Event, Frontier, KeyGroups, Operator, Output, Port, Progress, Result, Timestamp};
+use thalweg_core::{Batch, Event, Frontier, KeyGroup, Operator, Output, Port, Progress, Result, Timestamp};
 
 use crate::{
     metrics::NodeCounters,
@@ -23,7 +23,8 @@ pub struct Chain {
     /// The operator that is being called; still set after a call that panicked.
     running: Option<usize>,
     budget: usize,
-    key_groups: KeyGroups,
+    /// The key groups that are this instance's.
+    key_groups: Vec<KeyGroup>,
     on_barrier: OnBarrier,
     calls: u64,
     rows_since: usize,
@@ -56,13 +57,13 @@ enum Work {
 }
 
 impl Chain {
-    /// Makes the operators; the first has `ports` ports. An operator's call may put out about `budget` rows.
+    /// Makes the operators; the first has `ports` ports, and their state is that of these key groups. An operator's call may put out about `budget` rows.
     pub fn new(
         parts: Vec<OperatorParts>,
         counters: Vec<Arc<NodeCounters>>,
         ports: usize,
         budget: usize,
-        key_groups: KeyGroups,
+        key_groups: Vec<KeyGroup>,
         on_barrier: OnBarrier,
         memory_limit: Option<usize>,
     ) -> Result<Self> {
@@ -240,8 +241,8 @@ impl Chain {
         let link = &mut self.links[at];
         let Some(state) = link.operator.state() else { return Ok(()) };
         let mut saved = Vec::new();
-        for group in self.key_groups.iter() {
-            saved.push((group, state.save(group)?));
+        for group in &self.key_groups {
+            saved.push((*group, state.save(*group)?));
         }
         let mut fresh = (link.parts.make)()?;
         if let Some(state) = fresh.state() {

@@ -4,6 +4,9 @@
 //!
 //! * [`topology`]: what is to run
 //! * [`pipe`]: one sender, one receiver, a capacity
+//! * [`packing`]: how rows lie in the pages that pipes carry
+//! * [`exchange`]: rows go to the instance that owns their key
+//! * [`alarm`]: no task sleeps while something waits for it
 //! * [`pool`]: workers that run tasks when there is something to do
 //! * [`chain`]: the operators of one subquery, called one after the other
 //! * [`source`]: partitions become batches and watermarks
@@ -11,8 +14,11 @@
 //! * [`metrics`]: what is counted
 //! * [`query`]: the handle of a running query
 
+pub mod alarm;
 pub mod chain;
+pub mod exchange;
 pub mod metrics;
+pub mod packing;
 pub mod pipe;
 pub mod pool;
 pub mod query;
@@ -22,4 +28,4 @@ pub mod topology;
 
 pub use metrics::Metrics;
 pub use query::{RunningQuery, start};
-pub use topology::{OnBarrier, OperatorParts, SourceParts, Stage, StageInput, Topology};
+pub use topology::{KeyParts, OnBarrier, OperatorParts, SourceParts, Stage, StageInput, Topology};

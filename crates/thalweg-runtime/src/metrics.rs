@@ -234,7 +234,9 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
         all[at].state_bytes += node.state_bytes.load(Relaxed) as u64;
         let held = node.held.lock();
         if !held.is_empty() {
-            all[at].held = held.clone();
+            // Each instance has its own share of the keys.
+            let before = std::mem::take(&mut all[at].held);
+            all[at].held = if before.is_empty() { held.clone() } else { format!("{before} and {held}") };
         }
     }
     all

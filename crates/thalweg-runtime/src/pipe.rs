@@ -1,14 +1,15 @@
 //! One sender, one receiver, and a capacity between them; so pressure travels back to the sources by itself.
 
 use std::{
+    collections::VecDeque,
     sync::{Arc, OnceLock},
     thread::Thread,
 };
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use thalweg_core::Event;
+use thalweg_core::{Event, Result};
 
-use crate::pool::TaskRef;
+use crate::{packing::Packing, pool::TaskRef};
 
 /// How many events a pipe holds.
 pub const CAPACITY: usize = 8;
@@ -20,6 +21,18 @@ pub struct Envelope {
     pub event: Event,
     /// When what caused it arrived.
     pub arrived: u64,
+    /// How its rows lie in a page, if they do.
+    pub packing: Option<Arc<Packing>>,
+}
+
+impl Envelope {
+    /// The event, its rows as operators know them.
+    pub fn open(self) -> Result<Event> {
+        match (self.event, self.packing) {
+            (Event::Batch(page), Some(packing)) => Ok(Event::Batch(packing.unpack(page.columns())?)),
+            (event, _) => Ok(event),
+        }
+    }
 }
 
 /// The end that puts events in.
@@ -31,6 +44,8 @@ pub struct Sender {
 /// The end that takes events out.
 pub struct Receiver {
     ring: Consumer<Envelope>,
+    /// What was taken out together: at most as much as the pipe holds.
+    taken: VecDeque<Envelope>,
     ends: Arc<Ends>,
 }
 
@@ -53,17 +68,19 @@ pub enum Wakes {
 pub fn pipe() -> (Sender, Receiver) {
     let (producer, consumer) = RingBuffer::new(CAPACITY);
     let ends = Arc::new(Ends::default());
-    (Sender { ring: producer, ends: Arc::clone(&ends) }, Receiver { ring: consumer, ends })
+    (Sender { ring: producer, ends: Arc::clone(&ends) }, Receiver { ring: consumer, taken: VecDeque::new(), ends })
 }
 
 impl Sender {
-    /// Puts an event in, or gives it back if the pipe is full.
-    pub fn push(&mut self, envelope: Envelope) -> Result<(), Envelope> {
-        let pushed = self.ring.push(envelope).map_err(|rtrb::PushError::Full(envelope)| envelope);
-        if pushed.is_ok() {
+    /// Puts in as many of these events as there is room for, in their order; who takes them is woken once.
+    pub fn push_all(&mut self, events: &mut VecDeque<Envelope>) {
+        let room = self.ring.slots().min(events.len());
+        if let Ok(places) = self.ring.write_chunk_uninit(room)
+            && room > 0
+        {
+            places.fill_from_iter(events.drain(..room));
             wake(&self.ends.receiver);
         }
-        pushed
     }
 
     /// Whether nobody will take anything any more.
@@ -78,24 +95,29 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Takes the next event.
+    /// Takes the next event. All that are there are taken out together, so that the sender is woken once.
     pub fn pop(&mut self) -> Option<Envelope> {
-        let popped = self.ring.pop().ok();
-        if popped.is_some() {
-            wake(&self.ends.sender);
+        if self.taken.is_empty() {
+            let there = self.ring.slots();
+            if let Ok(events) = self.ring.read_chunk(there)
+                && there > 0
+            {
+                self.taken.extend(events);
+                wake(&self.ends.sender);
+            }
         }
-        popped
+        self.taken.pop_front()
     }
 
     /// When what caused the next event arrived; `None` if there is no event.
     pub fn next_arrived(&self) -> Option<u64> {
-        self.ring.peek().ok().map(|envelope| envelope.arrived)
+        self.taken.front().or_else(|| self.ring.peek().ok()).map(|envelope| envelope.arrived)
     }
 
     /// Whether all was taken and nothing will come any more.
     pub fn is_closed(&self) -> bool {
         // In this order: what was put in before the sender left is seen.
-        self.ring.is_abandoned() && self.ring.is_empty()
+        self.ring.is_abandoned() && self.ring.is_empty() && self.taken.is_empty()
     }
 
     /// Says who is to be woken when there is something to take, or nothing will come any more.

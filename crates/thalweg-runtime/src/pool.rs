@@ -3,15 +3,14 @@
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire},
-    },
+    sync::{Arc, Weak},
     thread::JoinHandle,
     time::Instant,
 };
 
 use parking_lot::{Condvar, Mutex};
+
+use crate::alarm::Alarm;
 
 /// Something that can be run in short turns.
 pub trait Run: Send {
@@ -47,20 +46,13 @@ pub struct Pool {
 pub struct TaskRef(Weak<Task>);
 
 struct Task {
-    state: AtomicU8,
+    alarm: Alarm,
     body: Mutex<Option<Box<dyn Run>>>,
     queue: Arc<Queue>,
     /// The earliest timer that will wake the task. A later one is set only once that one went off, so there is never more
     /// than a few per task.
     timer: Mutex<Option<Instant>>,
 }
-
-// A task is in at most one place at a time: asleep, in the queue, or on a worker. A wake that comes while it runs makes it
-// run once more, so none is lost.
-const ASLEEP: u8 = 0;
-const QUEUED: u8 = 1;
-const RUNNING: u8 = 2;
-const WOKEN: u8 = 3;
 
 #[derive(Default)]
 struct Queue {
@@ -144,7 +136,7 @@ impl Pool {
     /// A place for a task, which can be woken from now on and runs once it is started.
     pub fn reserve(&self) -> TaskRef {
         let task = Arc::new(Task {
-            state: AtomicU8::new(RUNNING),
+            alarm: Alarm::awake(),
             body: Mutex::new(None),
             queue: Arc::clone(&self.queue),
             timer: Mutex::new(None),
@@ -158,7 +150,6 @@ impl Pool {
     pub fn start(&self, place: &TaskRef, body: Box<dyn Run>) {
         let task = place.0.upgrade().expect("a reserved task stays until it is done");
         *task.body.lock() = Some(body);
-        task.state.store(QUEUED, std::sync::atomic::Ordering::Release);
         self.queue.push(task);
     }
 }
@@ -180,12 +171,7 @@ impl TaskRef {
     /// Makes the task run, soon or once more.
     pub fn wake(&self) {
         let Some(task) = self.0.upgrade() else { return };
-        let was = task.state.try_update(AcqRel, Acquire, |state| match state {
-            ASLEEP => Some(QUEUED),
-            RUNNING => Some(WOKEN),
-            _ => None,
-        });
-        if was == Ok(ASLEEP) {
+        if task.alarm.wake() {
             let queue = Arc::clone(&task.queue);
             queue.push(task);
         }
@@ -250,7 +236,7 @@ impl Queue {
                 continue;
             }
             if let Some(Reverse(Ready { task, .. })) = inner.ready.pop() {
-                task.state.store(RUNNING, std::sync::atomic::Ordering::Release);
+                task.alarm.run();
                 return Some(task);
             }
             match inner.timers.peek().map(|Reverse(Timer(at, ..))| *at) {
@@ -266,10 +252,7 @@ impl Queue {
                 *task.body.lock() = None;
                 self.inner.lock().tasks.retain(|other| !Arc::ptr_eq(other, &task));
             }
-            Turn::Again => {
-                task.state.store(QUEUED, std::sync::atomic::Ordering::Release);
-                self.push(task);
-            }
+            Turn::Again => self.push(task),
             Turn::Wait(until) => {
                 if let Some(at) = until
                     && task.earlier_timer(at)
@@ -280,9 +263,7 @@ impl Queue {
                     inner.timers.push(Reverse(timer));
                     self.changed.notify_one();
                 }
-                let slept = task.state.compare_exchange(RUNNING, ASLEEP, AcqRel, Acquire);
-                if slept.is_err() {
-                    task.state.store(QUEUED, std::sync::atomic::Ordering::Release);
+                if !task.alarm.sleep() {
                     self.push(task);
                 }
             }

@@ -3,18 +3,22 @@
 use std::{collections::HashMap, sync::Arc, thread, time::Duration};
 
 use thalweg_core::{
-    Batch, Error, Event, Port, Result,
+    Batch, Error, Event, KeyGroup, KeyGroups, Port, Result,
     connector::{Host, Reader, Wake},
 };
+use thalweg_memory::page::layout::SMALLEST;
+use thalweg_plan::Settings;
+use thalweg_shuffle::{route::hash::ByKeyGroup, scatter::outbox::Sizes};
 
 use crate::{
     chain::Chain,
+    exchange::{Scatter, Share},
     metrics::Metrics,
     pipe::{Receiver, Sender, Wakes, pipe},
     pool::{Pool, TaskRef},
     source::{SourceReader, SourceShape},
-    task::{Intake, Out, Outlet, Pipes, Shared, Task},
-    topology::{SourceParts, Stage, Topology},
+    task::{Inlet, Intake, Out, Outlet, Pipes, Shared, Task},
+    topology::{KeyParts, SourceParts, Stage, Topology},
 };
 
 /// A query that runs on its own workers. Dropped, it is given up: sinks leave nothing half done.
@@ -54,13 +58,15 @@ impl Control {
 
 /// Starts a topology.
 ///
-/// Errors: what opening a source or making an operator gives; `Error::Environment` if there are no threads to be had.
+/// Errors: what opening a source or making an operator gives; `Error::Query` if `'exchange.memory'` is too little for so many
+/// instances; `Error::Environment` if there are no threads to be had.
 pub fn start(topology: Topology) -> Result<RunningQuery> {
     let Topology { stages, settings, key_groups, on_barrier } = topology;
     let instances: Vec<usize> = stages.iter().map(|stage| stage.instances).collect();
     let shared = Arc::new(Shared::new(instances.iter().sum(), settings.memory_limit));
     let no_threads = |error: std::io::Error| Error::environment(format!("cannot start worker threads: {error}"));
     let pool = Pool::new(settings.parallelism).map_err(no_threads)?;
+    let budget = Budget::new(&stages, &settings)?;
     let mut wiring = Wiring::new(&stages);
     let results = wiring.results.take();
     let mut tasks = Vec::new();
@@ -70,10 +76,10 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
         for instance in 0..instances {
             let place = pool.reserve();
             shared.register(place.clone());
-            let (receivers, senders) = wiring.take(number, instance, &place);
+            let Ends { inlets, pipes, divided } = wiring.take(number, instance, &place);
             let intake = match &mut source {
                 Some(opener) => Intake::Source(opener.open(instance, &place)?, 0),
-                None => Intake::Pipes(Pipes::new(receivers, inputs.len())),
+                None => Intake::Pipes(Pipes::new(inlets, inputs.len())),
             };
             let label = source.as_ref().map(|opener| &opener.shape.label).or(sink.as_ref().map(|(label, _)| label));
             let label = label.cloned().unwrap_or_default();
@@ -86,15 +92,19 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                 counters,
                 inputs.len().max(1),
                 settings.batch_rows,
-                key_groups,
+                owned(key_groups, instance, inputs.iter().any(|input| input.keys.is_some()).then_some(instances)),
                 on_barrier,
                 settings.memory_limit,
             )?;
             let outlet = match sink.take() {
                 Some((label, sink)) => Outlet::Sink { sink, label, is_dirty: false },
                 None => {
-                    let pipes = senders.into_iter().map(|(port, sender)| Out::new(port, sender)).collect();
-                    Outlet::Pipes { pipes, is_result }
+                    let pipes = pipes.into_iter().map(|(port, sender)| Out::new(port, sender)).collect();
+                    let scatter = |Divided { port, parts, senders }| {
+                        let (share, linger) = (budget.share(senders.len()), linger(&settings));
+                        Scatter::new(port, parts, key_groups, senders, share, linger, place.clone())
+                    };
+                    Outlet::Pipes { pipes, exchanges: divided.into_iter().map(scatter).collect(), is_result }
                 }
             };
             let task = Task { label, shared: Arc::clone(&shared), intake, chain, outlet, arrived: 0, is_ending: false };
@@ -171,26 +181,92 @@ impl Drop for RunningQuery {
     }
 }
 
-/// The pipes of a task: those that end at it, by its port, and those that begin at it, by its output.
-type Ends = (Vec<(Port, Receiver)>, Vec<(Port, Sender)>);
+/// How long rows may wait to fill a batch or a page.
+fn linger(settings: &Settings) -> Duration {
+    Duration::from_micros(settings.linger().0.max(0) as u64)
+}
+
+/// The key groups that are an instance's: its share, if rows are divided by them among so many instances, and otherwise all.
+fn owned(groups: KeyGroups, instance: usize, instances: Option<usize>) -> Vec<KeyGroup> {
+    let Some(instances) = instances else { return groups.iter().collect() };
+    let route = ByKeyGroup::new(Vec::new(), groups, instances as u32);
+    groups.iter().filter(|group| route.owner(*group) as usize == instance).collect()
+}
+
+/// The memory for rows on their way, and how many pairs of a sender and a receiver share it.
+struct Budget {
+    bytes: usize,
+    pairs: usize,
+}
+
+impl Budget {
+    fn new(stages: &[Stage], settings: &Settings) -> Result<Self> {
+        let divided = |stage: &Stage| {
+            let senders =
+                stage.inputs.iter().filter(|input| input.keys.is_some()).map(|input| stages[input.stage].instances);
+            senders.sum::<usize>() * stage.instances
+        };
+        let budget = Self { bytes: settings.exchange_memory, pairs: stages.iter().map(divided).sum() };
+        // A page that is open, and one that is on its way.
+        let least = 2 * SMALLEST * budget.pairs;
+        if budget.bytes >= least {
+            return Ok(budget);
+        }
+        let message = format!(
+            "'exchange.memory' is {} bytes, and {} pairs of a sender and a receiver need {least}",
+            budget.bytes, budget.pairs
+        );
+        Err(Error::query(message).with_hint("SET a larger 'exchange.memory', or a smaller 'parallelism'"))
+    }
+
+    /// What belongs to a sender with so many receivers.
+    fn share(&self, receivers: usize) -> Share {
+        let pairs = self.pairs.max(1);
+        Share { bytes: self.bytes / pairs * receivers, sizes: Sizes::within(self.bytes, pairs, 1) }
+    }
+}
+
+/// The pipes of a task.
+#[derive(Default)]
+struct Ends {
+    /// Those that end at it.
+    inlets: Vec<Inlet>,
+    /// Those that begin at it and take all rows of an output.
+    pipes: Vec<(Port, Sender)>,
+    /// Those that begin at it and share the rows of an output.
+    divided: Vec<Divided>,
+}
+
+/// The pipes that share the rows of one output, by receiver.
+struct Divided {
+    port: Port,
+    parts: KeyParts,
+    senders: Vec<Sender>,
+}
 
 /// The pipes between all instances of all stages, to be handed to their two ends.
 struct Wiring {
-    receivers: HashMap<(usize, usize), Vec<(Port, Receiver)>>,
-    senders: HashMap<(usize, usize), Vec<(Port, Sender)>>,
+    ends: HashMap<(usize, usize), Ends>,
     results: Option<Receiver>,
 }
 
 impl Wiring {
     fn new(stages: &[Stage]) -> Self {
-        let mut wiring = Self { receivers: HashMap::new(), senders: HashMap::new(), results: None };
+        let mut wiring = Self { ends: HashMap::new(), results: None };
         for (to, stage) in stages.iter().enumerate() {
             for (port, from) in stage.inputs.iter().enumerate() {
+                let is_of_team = stages[from.stage].inputs.iter().any(|input| input.keys.is_some());
                 for sender in 0..stages[from.stage].instances {
-                    for receiver in 0..stage.instances {
-                        let (tx, rx) = pipe();
-                        wiring.senders.entry((from.stage, sender)).or_default().push((from.port, tx));
-                        wiring.receivers.entry((to, receiver)).or_default().push((port, rx));
+                    let mut senders = Vec::new();
+                    for instance in 0..stage.instances {
+                        let (tx, receiver) = pipe();
+                        senders.push(tx);
+                        wiring.ends(to, instance).inlets.push(Inlet { port, receiver, is_of_team });
+                    }
+                    let ends = wiring.ends(from.stage, sender);
+                    match &from.keys {
+                        None => ends.pipes.extend(senders.into_iter().map(|sender| (from.port, sender))),
+                        Some(parts) => ends.divided.push(Divided { port: from.port, parts: parts.clone(), senders }),
                     }
                 }
             }
@@ -198,18 +274,23 @@ impl Wiring {
         if let Some(stage) = stages.iter().position(|stage| stage.is_result) {
             let (tx, rx) = pipe();
             rx.set_waker(Wakes::Thread(thread::current()));
-            wiring.senders.entry((stage, 0)).or_default().push((0, tx));
+            wiring.ends(stage, 0).pipes.push((0, tx));
             wiring.results = Some(rx);
         }
         wiring
     }
 
+    fn ends(&mut self, stage: usize, instance: usize) -> &mut Ends {
+        self.ends.entry((stage, instance)).or_default()
+    }
+
     fn take(&mut self, stage: usize, instance: usize, place: &TaskRef) -> Ends {
-        let receivers = self.receivers.remove(&(stage, instance)).unwrap_or_default();
-        let senders = self.senders.remove(&(stage, instance)).unwrap_or_default();
-        receivers.iter().for_each(|(_, receiver)| receiver.set_waker(Wakes::Task(place.clone())));
-        senders.iter().for_each(|(_, sender)| sender.set_waker(Wakes::Task(place.clone())));
-        (receivers, senders)
+        let ends = self.ends.remove(&(stage, instance)).unwrap_or_default();
+        ends.inlets.iter().for_each(|inlet| inlet.receiver.set_waker(Wakes::Task(place.clone())));
+        let divided = ends.divided.iter().flat_map(|divided| &divided.senders);
+        let all = ends.pipes.iter().map(|(_, sender)| sender).chain(divided);
+        all.for_each(|sender| sender.set_waker(Wakes::Task(place.clone())));
+        ends
     }
 }
 
@@ -224,7 +305,7 @@ struct Opener {
 }
 
 impl Opener {
-    fn new(parts: SourceParts, settings: &thalweg_plan::Settings, instances: usize, shared: &Arc<Shared>) -> Self {
+    fn new(parts: SourceParts, settings: &Settings, instances: usize, shared: &Arc<Shared>) -> Self {
         let duration = |micros: i64| Duration::from_micros(micros.max(0) as u64);
         let shape = SourceShape {
             label: parts.label,
@@ -232,7 +313,7 @@ impl Opener {
             watermark: parts.watermark,
             skips_bad_rows: parts.skips_bad_rows,
             batch_rows: settings.batch_rows,
-            linger: duration(settings.linger().0),
+            linger: linger(settings),
             idle: settings.watermark_idle.map(|idle| duration(idle.0)),
         };
         Self {

@@ -10,6 +10,7 @@ use std::{
             Ordering::{AcqRel, Acquire, Release},
         },
     },
+    time::Instant,
 };
 
 use parking_lot::{Condvar, Mutex};
@@ -19,6 +20,7 @@ use thalweg_core::{
 
 use crate::{
     chain::Chain,
+    exchange::Scatter,
     metrics::Counters,
     pipe::{Envelope, Receiver, Sender},
     pool::{Run, TaskRef, Turn},
@@ -143,7 +145,24 @@ pub struct Pipes {
     inputs: Vec<Input>,
     next: usize,
     /// How far time has come on each port, over the pipes that deliver to it.
-    ports: Vec<Frontier>,
+    ports: Vec<PortFrontier>,
+}
+
+/// How far time has come on a port.
+struct PortFrontier {
+    frontier: Frontier,
+    /// If those who deliver share the rows of the same senders: which of them have said that nothing is to be waited for.
+    team: Option<Vec<bool>>,
+}
+
+/// A pipe that ends at a task.
+pub struct Inlet {
+    /// The port that it delivers to.
+    pub port: Port,
+    /// Where the events come out.
+    pub receiver: Receiver,
+    /// Whether who sends shares the rows of the same senders with the others that deliver to the port.
+    pub is_of_team: bool,
 }
 
 struct Input {
@@ -158,8 +177,10 @@ struct Input {
 pub enum Outlet {
     /// To tasks, or to the query's handle, which gets rows only.
     Pipes {
-        /// Where the rows go.
+        /// Where the rows go as they are.
         pipes: Vec<Out>,
+        /// Where they are divided by keys.
+        exchanges: Vec<Scatter>,
         /// Whether these rows are the query's result.
         is_result: bool,
     },
@@ -227,14 +248,17 @@ impl Task {
         }
         // Leave the pipes before the end is known, so that who waits for it finds them closed.
         self.intake = Intake::Pipes(Pipes::new(Vec::new(), 1));
-        self.outlet = Outlet::Pipes { pipes: Vec::new(), is_result: false };
+        self.outlet = Outlet::Pipes { pipes: Vec::new(), exchanges: Vec::new(), is_result: false };
         self.shared.task_ended();
         Turn::Done
     }
 
     fn turn(&mut self) -> Result<Turn> {
         for _ in 0..TURN {
-            if !self.outlet.flush() {
+            if self.is_ending {
+                self.outlet.close();
+            }
+            if !self.outlet.flush()? {
                 return Ok(Turn::Wait(None));
             }
             if self.is_ending {
@@ -274,7 +298,7 @@ impl Task {
                 Step::Wait(until) => Taken::Nothing(until),
                 Step::End => Taken::End,
             },
-            Intake::Pipes(pipes) => pipes.next(),
+            Intake::Pipes(pipes) => pipes.next()?,
         };
         match taken {
             Taken::Events(events, arrived) => {
@@ -284,8 +308,8 @@ impl Task {
                 Ok(None)
             }
             Taken::Nothing(until) => {
-                self.outlet.nothing_comes()?;
-                Ok(Some(Turn::Wait(until)))
+                let due = self.outlet.nothing_comes()?;
+                Ok(Some(Turn::Wait([until, due].into_iter().flatten().min())))
             }
             Taken::End => {
                 self.is_ending = true;
@@ -321,7 +345,7 @@ enum Taken {
     /// Events for the chain's first operator, and when what caused them arrived. None, where what was taken says nothing new.
     Events(Vec<(Port, Event)>, u64),
     /// Nothing until woken, or until the instant.
-    Nothing(Option<std::time::Instant>),
+    Nothing(Option<Instant>),
     /// Nothing any more.
     End,
 }
@@ -332,12 +356,15 @@ impl Taken {
 
 impl Pipes {
     /// Pipes that deliver to these ports.
-    pub fn new(receivers: Vec<(Port, Receiver)>, ports: usize) -> Self {
-        let input = |(port, receiver)| Input { port, receiver, at_barrier: None, is_over: false };
-        let inputs: Vec<_> = receivers.into_iter().map(input).collect();
-        let pipes = |port: usize| inputs.iter().filter(|input: &&Input| input.port == port).count().max(1);
-        let ports = (0..ports.max(1)).map(|port| Frontier::new(pipes(port))).collect();
-        Self { inputs, next: 0, ports }
+    pub fn new(inlets: Vec<Inlet>, ports: usize) -> Self {
+        let port = |port: Port| {
+            let pipes = inlets.iter().filter(|inlet| inlet.port == port).count().max(1);
+            let is_team = inlets.iter().any(|inlet| inlet.port == port && inlet.is_of_team);
+            PortFrontier { frontier: Frontier::new(pipes), team: is_team.then(|| vec![false; pipes]) }
+        };
+        let ports = (0..ports.max(1)).map(port).collect();
+        let input = |Inlet { port, receiver, .. }| Input { port, receiver, at_barrier: None, is_over: false };
+        Self { inputs: inlets.into_iter().map(input).collect(), next: 0, ports }
     }
 
     /// When what caused the oldest event that waits arrived; if there is none, somebody has something to say all the same.
@@ -345,11 +372,11 @@ impl Pipes {
         self.inputs.iter().filter_map(|input| input.receiver.next_arrived()).min().unwrap_or(0)
     }
 
-    fn next(&mut self) -> Taken {
+    fn next(&mut self) -> Result<Taken> {
         let waiting = self.inputs.iter().find_map(|input| input.at_barrier);
         if let Some(epoch) = waiting.filter(|_| self.inputs.iter().all(|i| i.is_over || i.at_barrier.is_some())) {
             self.inputs.iter_mut().for_each(|input| input.at_barrier = None);
-            return Taken::Events(vec![(0, Event::Barrier(epoch))], 0);
+            return Ok(Taken::Events(vec![(0, Event::Barrier(epoch))], 0));
         }
         for _ in 0..self.inputs.len() {
             let number = self.next;
@@ -364,26 +391,27 @@ impl Pipes {
             if input.receiver.is_closed() {
                 // Closed without an end: the query was stopped, and nothing is flushed.
                 input.is_over = true;
-                return Taken::NOTHING_NEW;
+                return Ok(Taken::NOTHING_NEW);
             }
         }
-        if self.inputs.iter().all(|input| input.is_over) { Taken::End } else { Taken::Nothing(None) }
+        Ok(if self.inputs.iter().all(|input| input.is_over) { Taken::End } else { Taken::Nothing(None) })
     }
 
     /// Combines the pipes of a port: time on it is the slowest pipe's.
-    fn receive(&mut self, number: usize, envelope: Envelope) -> Taken {
+    fn receive(&mut self, number: usize, envelope: Envelope) -> Result<Taken> {
         let port = self.inputs[number].port;
         let frontier = &mut self.ports[port];
         let place = self.inputs[..number].iter().filter(|input| input.port == port).count();
         let was_idle = frontier.is_idle();
-        let moved = match envelope.event {
-            Event::Batch(_) => {
+        let arrived = envelope.arrived;
+        let moved = match envelope.open()? {
+            Event::Batch(batch) => {
                 frontier.wake(place);
-                return Taken::Events(vec![(port, envelope.event)], envelope.arrived);
+                return Ok(Taken::Events(vec![(port, Event::Batch(batch))], arrived));
             }
             Event::Barrier(epoch) => {
                 self.inputs[number].at_barrier = Some(epoch);
-                return Taken::NOTHING_NEW;
+                return Ok(Taken::NOTHING_NEW);
             }
             Event::Watermark(t) => {
                 self.inputs[number].is_over = t == Timestamp::MAX;
@@ -393,45 +421,94 @@ impl Pipes {
         };
         let time = moved.then(|| (port, Event::Watermark(frontier.combined())));
         let idle = (frontier.is_idle() && !was_idle).then_some((port, Event::Idle));
-        Taken::Events(time.into_iter().chain(idle).collect(), envelope.arrived)
+        Ok(Taken::Events(time.into_iter().chain(idle).collect(), arrived))
+    }
+}
+
+impl PortFrontier {
+    fn combined(&self) -> Timestamp {
+        self.frontier.combined()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.frontier.is_idle()
+    }
+
+    /// Nothing is to be waited for on a pipe; returns whether time moved.
+    ///
+    /// Of a team, all are waited for until all of them are idle: where one has rows again, so may the others, and what they make of
+    /// these rows comes at the same time.
+    fn idle(&mut self, place: usize) -> bool {
+        let Some(is_idle) = &mut self.team else { return self.frontier.idle(place) };
+        is_idle[place] = true;
+        let pipes = 0..is_idle.len();
+        if !pipes.clone().all(|pipe| is_idle[pipe] || self.frontier.of(pipe) == Timestamp::MAX) {
+            return false;
+        }
+        pipes.fold(false, |moved, pipe| self.frontier.idle(pipe) | moved)
+    }
+
+    /// Something came on a pipe.
+    fn wake(&mut self, place: usize) {
+        match &mut self.team {
+            None => self.frontier.wake(place),
+            Some(is_idle) => {
+                is_idle[place] = false;
+                (0..is_idle.len()).for_each(|pipe| self.frontier.wake(pipe));
+            }
+        }
+    }
+
+    /// Time has come to `t` on a pipe; returns whether the combined time moved.
+    fn advance(&mut self, place: usize, t: Timestamp) -> bool {
+        self.wake(place);
+        self.frontier.advance(place, t)
     }
 }
 
 impl Outlet {
     /// Pushes what did not fit; returns whether all of it fits now, or there is nobody left to wait for.
-    fn flush(&mut self) -> bool {
-        let Self::Pipes { pipes, .. } = self else { return true };
+    fn flush(&mut self) -> Result<bool> {
+        let Self::Pipes { pipes, exchanges, .. } = self else { return Ok(true) };
         let mut is_flushed = true;
         for Out { sender, waiting, .. } in pipes.iter_mut() {
-            while let Some(envelope) = waiting.pop_front() {
-                if let Err(envelope) = sender.push(envelope) {
-                    waiting.push_front(envelope);
-                    break;
-                }
-            }
+            sender.push_all(waiting);
             if sender.is_closed() {
                 waiting.clear();
             }
             is_flushed &= waiting.is_empty();
         }
-        is_flushed
+        for exchange in exchanges {
+            is_flushed &= exchange.flush()?;
+        }
+        Ok(is_flushed)
+    }
+
+    /// Nothing will be put out any more: what was travels, however little it is.
+    fn close(&mut self) {
+        if let Self::Pipes { exchanges, .. } = self {
+            exchanges.iter_mut().for_each(Scatter::close);
+        }
     }
 
     /// Puts an event out; returns whether nobody wants more.
     fn put(&mut self, port: Port, event: Event, arrived: u64, counters: &Counters) -> Result<bool> {
         match self {
-            Self::Pipes { pipes, is_result } => {
+            Self::Pipes { pipes, exchanges, is_result } => {
                 if *is_result {
                     let Event::Batch(batch) = &event else { return Ok(false) };
                     counters.emitted(batch.len(), arrived);
                 }
                 let is_for_all = !matches!(event, Event::Batch(_));
                 for out in pipes.iter_mut().filter(|out| is_for_all || out.port == port) {
-                    out.waiting.push_back(Envelope { event: event.clone(), arrived });
+                    out.waiting.push_back(Envelope { event: event.clone(), arrived, packing: None });
                 }
-                self.flush();
-                let Self::Pipes { pipes, .. } = self else { return Ok(false) };
-                Ok(pipes.iter().all(|out| out.sender.is_closed()))
+                for exchange in exchanges.iter_mut().filter(|exchange| is_for_all || exchange.port() == port) {
+                    exchange.put(Envelope { event: event.clone(), arrived, packing: None })?;
+                }
+                self.flush()?;
+                let Self::Pipes { pipes, exchanges, .. } = self else { return Ok(false) };
+                Ok(pipes.iter().all(|out| out.sender.is_closed()) && exchanges.iter().all(Scatter::is_closed))
             }
             Self::Sink { sink, label, is_dirty } => {
                 let Event::Batch(batch) = event else { return Ok(false) };
@@ -443,14 +520,20 @@ impl Outlet {
         }
     }
 
-    /// Makes what was written visible while nothing more comes.
-    fn nothing_comes(&mut self) -> Result<()> {
-        if let Self::Sink { sink, label, is_dirty } = self
-            && std::mem::take(is_dirty)
-        {
-            sink.flush().map_err(|error| error.in_node(&*label))?;
+    /// Makes what was written visible while nothing more comes; or says when it will have to be.
+    fn nothing_comes(&mut self) -> Result<Option<Instant>> {
+        match self {
+            Self::Sink { sink, label, is_dirty } => {
+                if std::mem::take(is_dirty) {
+                    sink.flush().map_err(|error| error.in_node(&*label))?;
+                }
+                Ok(None)
+            }
+            Self::Pipes { exchanges, .. } => {
+                let due = exchanges.iter_mut().map(Scatter::nothing_comes).collect::<Result<Vec<_>>>()?;
+                Ok(due.into_iter().flatten().min())
+            }
         }
-        Ok(())
     }
 
     /// What was put out is all there is.
@@ -465,4 +548,27 @@ impl Outlet {
 fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_team_is_waited_for_until_all_of_it_is_idle() {
+        let mut port = PortFrontier { frontier: Frontier::new(2), team: Some(vec![false; 2]) };
+        assert!(!port.idle(0));
+        assert!(!port.advance(1, Timestamp(10)), "the other one may have rows from before");
+        assert!(!port.is_idle());
+        assert!(!port.idle(0), "it was idle already");
+        port.idle(1);
+        assert!(port.is_idle());
+        assert!(!port.advance(1, Timestamp(20)), "what one of them has heard the other will hear");
+        assert!(port.advance(0, Timestamp(15)));
+        assert_eq!(port.combined(), Timestamp(15));
+        assert!(port.advance(0, Timestamp::MAX));
+        assert_eq!(port.combined(), Timestamp(20));
+        port.idle(1);
+        assert!(port.is_idle(), "one is at its end and the other idle");
+    }
 }

@@ -39,12 +39,23 @@ pub struct Stage {
 }
 
 /// What a stage takes its rows from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct StageInput {
     /// The stage that sends.
     pub stage: usize,
     /// The output of its last operator.
     pub port: Port,
+    /// What decides which instance receives a row; `None` is every one, of which there is one.
+    pub keys: Option<KeyParts>,
+}
+
+/// What rows are divided by: each goes to the instance that owns the key group of these values.
+#[derive(Clone, Debug)]
+pub struct KeyParts {
+    /// The receiving node's name.
+    pub label: String,
+    /// The values, over the sender's columns.
+    pub keys: Vec<Arc<dyn Expression>>,
 }
 
 /// Reads a table.

@@ -1,4 +1,4 @@
-//! What threads do when a partition's page is full, in all orders that there are (loom); `make models` runs it.
+//! What threads do when a partition's page is full, in all orders that there are (loom); `make loom` runs it.
 #![cfg(loom)]
 
 use std::sync::Arc;

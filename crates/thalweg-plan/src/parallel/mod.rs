@@ -3,7 +3,14 @@
 //! Source: Gulisano et al., "StreamCloud: A Large Scale Data Streaming System", §III-B, the subquery-cluster strategy: a
 //! subquery is one stateful node and the stateless ones that follow it.
 
-use crate::{Node, NodeId, Plan};
+use datafusion_expr::Expr;
+use thalweg_core::KeyGroups;
+
+use crate::{
+    Node, NodeId, Plan,
+    node::{Aggregate, Anchor, Windowing},
+    settings::Merge,
+};
 
 /// The number of a subquery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +35,7 @@ pub struct Subquery {
 }
 
 /// How rows get from all instances of one subquery to all instances of the next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// The subquery that sends.
     pub from: SubqueryId,
@@ -39,10 +46,17 @@ pub struct Exchange {
 }
 
 /// Which instance receives a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
     /// The only one there is; what senders send is taken as it arrives.
     Gather,
+    /// The one that owns the key group of these values, over the sender's columns.
+    Keyed {
+        /// The values that rows are divided by.
+        keys: Vec<Expr>,
+        /// Into how many groups keys are divided.
+        groups: KeyGroups,
+    },
 }
 
 /// Cuts a plan into subqueries. The same plan and settings give the same cut.
@@ -54,8 +68,10 @@ pub fn parallelize(plan: &Plan) -> ParallelPlan {
         let joined = before.first().copied().filter(|b| before.len() == 1 && joins(plan, id, &subqueries[b.0]));
         let place = joined.unwrap_or_else(|| {
             let port = if let Node::Branch(output) = planned.node { output } else { 0 };
-            let inputs = before.iter().map(|from| Exchange { from: *from, port, route: Route::Gather }).collect();
-            subqueries.push(Subquery { nodes: Vec::new(), instances: instances(plan, &planned.node), inputs });
+            let instances = instances(plan, &planned.node);
+            let exchange = |from: &SubqueryId| Exchange { from: *from, port, route: route(&planned.node, instances) };
+            let inputs = before.iter().map(exchange).collect();
+            subqueries.push(Subquery { nodes: Vec::new(), instances, inputs });
             SubqueryId(subqueries.len() - 1)
         });
         subqueries[place.0].nodes.push(id);
@@ -77,6 +93,25 @@ fn joins(plan: &Plan, id: NodeId, subquery: &Subquery) -> bool {
 fn instances(plan: &Plan, node: &Node) -> usize {
     match node {
         Node::Source(source) => plan.settings.parallelism.min(source.partitions).max(1),
+        Node::Aggregate(aggregate) if plan.settings.merge == Merge::Arrival && is_divided_by_keys(aggregate) => {
+            plan.settings.parallelism.min(KeyGroups::default().count())
+        }
         _ => 1,
+    }
+}
+
+/// Whether the rows of a key tell all that is asked of it. Where windows are aligned to the first row, only who sees all rows
+/// knows which that is.
+fn is_divided_by_keys(aggregate: &Aggregate) -> bool {
+    let sees_all = matches!(&aggregate.windowing, Windowing::Assigned(windows) if windows.anchor == Anchor::FirstRow);
+    !aggregate.keys.is_empty() && !sees_all
+}
+
+fn route(node: &Node, instances: usize) -> Route {
+    match node {
+        Node::Aggregate(aggregate) if instances > 1 => {
+            Route::Keyed { keys: aggregate.keys.clone(), groups: KeyGroups::default() }
+        }
+        _ => Route::Gather,
     }
 }

@@ -20,10 +20,10 @@ use thalweg_operators::{
 use thalweg_plan::{
     Node, NodeId, Plan, Settings, StreamSchema,
     node::{self, Anchor, FunctionParts},
-    parallel::{Exchange, Subquery, parallelize},
+    parallel::{Route, Subquery, parallelize},
     settings::FloatSum,
 };
-use thalweg_runtime::{OnBarrier, OperatorParts, SourceParts, Stage, StageInput, Topology};
+use thalweg_runtime::{KeyParts, OnBarrier, OperatorParts, SourceParts, Stage, StageInput, Topology};
 
 use super::not_null::NotNull;
 
@@ -65,8 +65,11 @@ fn make<O: Operator + 'static>(new: impl Fn() -> Result<O> + Send + Sync + 'stat
 
 impl Compiler<'_> {
     fn stage(&self, subquery: &Subquery) -> Result<Stage> {
-        let input = |input: &Exchange| StageInput { stage: input.from.0, port: input.port };
-        let inputs = subquery.inputs.iter().map(input).collect();
+        let mut inputs = Vec::new();
+        for input in &subquery.inputs {
+            let keys = self.keys(subquery.nodes[0], &input.route)?;
+            inputs.push(StageInput { stage: input.from.0, port: input.port, keys });
+        }
         let mut stage = Stage {
             instances: subquery.instances,
             inputs,
@@ -79,6 +82,15 @@ impl Compiler<'_> {
             self.add(*id, &mut stage).map_err(|error| error.in_node(self.plan.label(*id)))?;
         }
         Ok(stage)
+    }
+
+    /// What divides the rows that a node takes, if they are divided.
+    fn keys(&self, id: NodeId, route: &Route) -> Result<Option<KeyParts>> {
+        let Route::Keyed { keys, .. } = route else { return Ok(None) };
+        let label = self.plan.label(id);
+        let compiled = keys.iter().map(|key| compile_expression(key, self.input(id)));
+        let keys = compiled.collect::<Result<_>>().map_err(|error| error.in_node(&label))?;
+        Ok(Some(KeyParts { label, keys }))
     }
 
     fn add(&self, id: NodeId, stage: &mut Stage) -> Result<()> {

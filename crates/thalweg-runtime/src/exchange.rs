@@ -1,0 +1,360 @@
+//! The sending end of a keyed exchange: each row goes to the instance that owns the key group of its key.
+//!
+//! ```text
+//!   batch ──► route ──► open pages, one per receiver ──► lanes, one pipe each
+//!                            ▲                                 │
+//!                            └── blocks of a pool ◄── receivers, when they are done with a page
+//! ```
+//!
+//! A page travels when it is full, when it has lingered, and before anything that must not overtake it. Each sender of an exchange
+//! has a pool of its own: at a barrier receivers leave pages of one sender unread until another sender's barrier has come, which
+//! would never come if those pages took all the memory there is.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release},
+    },
+    time::{Duration, Instant},
+};
+
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_schema::{Field, Schema};
+use arrow_select::take::take_record_batch;
+use thalweg_core::{Batch, Error, Event, KeyGroups, Port, Result, Timestamp};
+use thalweg_memory::{page::Page, pool::Pool};
+use thalweg_shuffle::{
+    route::{Destinations, Route, hash::ByKeyGroup},
+    scatter::{
+        order::Order,
+        outbox::{Outbox, Progress, Sizes},
+    },
+};
+
+use crate::{
+    packing::Packing,
+    pipe::{Envelope, Sender},
+    pool::TaskRef,
+    topology::KeyParts,
+};
+
+/// The sending end of an exchange at one of its senders.
+pub struct Scatter {
+    port: Port,
+    parts: KeyParts,
+    route: ByKeyGroup,
+    lanes: Vec<Lane>,
+    share: Share,
+    how: Option<How>,
+    /// How those before them did.
+    other: Option<How>,
+    /// Events that wait until the rows before them are in pages.
+    todo: VecDeque<Envelope>,
+    /// Whether rows of a batch are not in pages yet, because there was no room.
+    is_short: bool,
+    /// Since when rows are in open pages, and the arrival that caused the first of them.
+    open: Option<(Instant, u64)>,
+    linger: Duration,
+    /// How far time has come for the receivers.
+    passed: Timestamp,
+    is_idle: bool,
+    is_closing: bool,
+    room: Room,
+}
+
+/// What of the exchanges' memory is one sender's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// How many bytes its pages may take.
+    pub bytes: usize,
+    /// How large its pages are.
+    pub sizes: Sizes,
+}
+
+/// How the rows of the last batch travel, and those of the next if they are of the same kind.
+enum How {
+    /// In pages.
+    Pages(Arc<Packing>, Outbox),
+    /// Copied, since pages cannot hold them.
+    Copies,
+}
+
+impl How {
+    fn is_for(&self, batch: &Batch) -> bool {
+        matches!(self, Self::Pages(packing, _) if packing.is_for(batch))
+    }
+}
+
+/// Who waits for room in the pool.
+struct Room {
+    pool: Pool,
+    task: TaskRef,
+    is_asked: Arc<AtomicBool>,
+}
+
+/// The pipe to one receiver.
+struct Lane {
+    /// `None` when nobody takes anything any more.
+    sender: Option<Sender>,
+    /// What does not fit into it yet.
+    waiting: VecDeque<Envelope>,
+}
+
+impl Scatter {
+    /// The end for the batches of one output of a task, with a pipe to each receiver.
+    pub fn new(
+        port: Port,
+        parts: KeyParts,
+        groups: KeyGroups,
+        senders: Vec<Sender>,
+        share: Share,
+        linger: Duration,
+        task: TaskRef,
+    ) -> Self {
+        let keys = (0..parts.keys.len()).collect();
+        Self {
+            port,
+            parts,
+            route: ByKeyGroup::new(keys, groups, senders.len() as u32),
+            lanes: senders.into_iter().map(|sender| Lane { sender: Some(sender), waiting: VecDeque::new() }).collect(),
+            share,
+            how: None,
+            other: None,
+            todo: VecDeque::new(),
+            is_short: false,
+            open: None,
+            linger,
+            passed: Timestamp::MIN,
+            is_idle: false,
+            is_closing: false,
+            room: Room { pool: Pool::new(share.bytes), task, is_asked: Arc::default() },
+        }
+    }
+
+    /// The output whose batches it takes.
+    pub fn port(&self) -> Port {
+        self.port
+    }
+
+    /// Takes an event, which leaves at once or as soon as there is room.
+    pub fn put(&mut self, envelope: Envelope) -> Result<()> {
+        self.todo.push_back(envelope);
+        self.flush().map(drop)
+    }
+
+    /// Sends what can be sent; returns whether nothing waits for room any more.
+    pub fn flush(&mut self) -> Result<bool> {
+        loop {
+            if self.is_short {
+                self.go_on()?;
+            }
+            let Some(envelope) = (if self.is_short { None } else { self.todo.pop_front() }) else { break };
+            self.take(envelope)?;
+        }
+        let is_done = !self.is_short && self.todo.is_empty();
+        if is_done && self.is_closing {
+            self.seal()?;
+        }
+        self.lanes.iter_mut().for_each(Lane::flush);
+        Ok(is_done && self.lanes.iter().all(|lane| lane.waiting.is_empty()))
+    }
+
+    /// Nothing comes for now: sends pages that have lingered, and says when the others will have.
+    pub fn nothing_comes(&mut self) -> Result<Option<Instant>> {
+        let due = self.open.map(|(since, _)| since + self.linger);
+        if due.is_some_and(|due| due <= Instant::now()) {
+            self.seal()?;
+            self.lanes.iter_mut().for_each(Lane::flush);
+            return Ok(None);
+        }
+        Ok(due)
+    }
+
+    /// Nothing comes any more: what was put in is all there is.
+    pub fn close(&mut self) {
+        self.is_closing = true;
+    }
+
+    /// Whether nobody wants more.
+    pub fn is_closed(&self) -> bool {
+        self.lanes.iter().all(Lane::is_closed)
+    }
+
+    fn take(&mut self, Envelope { event, arrived, .. }: Envelope) -> Result<()> {
+        match event {
+            Event::Batch(batch) => {
+                if std::mem::take(&mut self.is_idle) {
+                    // The receivers that get no row of it have to wait for this sender again, too.
+                    self.tell_all(&Event::Watermark(self.passed), arrived);
+                }
+                let destinations = self.destinations(&batch)?;
+                self.scatter(&batch, &destinations, arrived)
+            }
+            event => {
+                self.seal()?;
+                match event {
+                    Event::Watermark(t) => (self.passed, self.is_idle) = (self.passed.max(t), false),
+                    Event::Idle => self.is_idle = true,
+                    Event::Batch(_) | Event::Barrier(_) => {}
+                }
+                self.tell_all(&event, arrived);
+                Ok(())
+            }
+        }
+    }
+
+    /// Where each selected row goes.
+    fn destinations(&mut self, batch: &Batch) -> Result<Destinations> {
+        let in_node = |error: Error| error.in_node(&self.parts.label);
+        let keys = self.parts.keys.iter().map(|key| key.evaluate(batch));
+        let keys = keys.collect::<Result<Vec<_>>>().map_err(in_node)?;
+        let fields = keys.iter().map(|key| Field::new("key", key.data_type().clone(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        self.route.route(&batch.clone().with_columns(RecordBatch::try_new(schema, keys)?)).map_err(in_node)
+    }
+
+    fn scatter(&mut self, batch: &Batch, destinations: &Destinations, arrived: u64) -> Result<()> {
+        if !self.how.as_ref().is_some_and(|how| how.is_for(batch)) {
+            self.seal()?;
+            // Batches with and without late rows often take turns.
+            let other = self.other.take().filter(|other| other.is_for(batch));
+            self.other = self.how.take();
+            self.how = Some(other.unwrap_or_else(|| self.how(batch)));
+        }
+        let selected = batch.selection().map(|selection| selection.rows());
+        match &mut self.how {
+            Some(How::Pages(packing, outbox)) => {
+                self.open.get_or_insert((Instant::now(), arrived));
+                let mut full = Vec::new();
+                let progress = outbox.scatter(&packing.pack(batch)?, selected, destinations, &mut full)?;
+                self.is_short = progress == Progress::NoRoom;
+                self.send(full)?;
+            }
+            Some(How::Copies) | None => {
+                self.copy(batch, &Order::new(selected, destinations, self.lanes.len()), arrived)?
+            }
+        }
+        match self.open {
+            Some((since, _)) if !self.is_short && since.elapsed() >= self.linger => self.seal(),
+            _ => Ok(()),
+        }
+    }
+
+    fn how(&self, batch: &Batch) -> How {
+        match Packing::new(&batch.schema(), batch.behind().is_some()) {
+            None => How::Copies,
+            Some(packing) => {
+                let layout = Arc::clone(packing.layout());
+                let outbox = Outbox::new(layout, self.room.pool.clone(), self.lanes.len(), self.share.sizes);
+                How::Pages(Arc::new(packing), outbox)
+            }
+        }
+    }
+
+    /// Goes on with the batch for which there was no room.
+    fn go_on(&mut self) -> Result<()> {
+        self.fill()?;
+        if self.is_short {
+            // What lies in the pipes of those who have left comes back.
+            self.lanes.iter_mut().for_each(Lane::flush);
+            self.room.ask();
+            self.fill()?;
+        }
+        if self.is_short && self.room.pool.used() == 0 {
+            let (label, bytes) = (&self.parts.label, self.share.bytes);
+            let message = format!("a row on its way to {label} takes more than the {bytes} bytes that its sender has");
+            return Err(Error::environment(message).with_hint("SET a larger 'exchange.memory'"));
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let Some(How::Pages(_, outbox)) = &mut self.how else { return Ok(()) };
+        let mut full = Vec::new();
+        self.is_short = outbox.resume(&mut full)? == Progress::NoRoom;
+        self.send(full)
+    }
+
+    /// Sends all rows that are in open pages.
+    fn seal(&mut self) -> Result<()> {
+        let Some(How::Pages(_, outbox)) = &mut self.how else { return Ok(()) };
+        let mut sealed = Vec::new();
+        outbox.seal(&mut sealed);
+        self.send(sealed)?;
+        self.open = None;
+        Ok(())
+    }
+
+    fn send(&mut self, pages: Vec<(u32, Page)>) -> Result<()> {
+        let Some(How::Pages(packing, _)) = &self.how else { return Ok(()) };
+        let arrived = self.open.map_or(0, |(_, arrived)| arrived);
+        for (receiver, page) in pages {
+            let event = Event::Batch(Batch::new(page.batch()?));
+            self.lanes[receiver as usize].put(Envelope { event, arrived, packing: Some(Arc::clone(packing)) });
+        }
+        Ok(())
+    }
+
+    /// Sends rows as batches of their own.
+    fn copy(&mut self, batch: &Batch, order: &Order, arrived: u64) -> Result<()> {
+        for (receiver, lane) in self.lanes.iter_mut().enumerate() {
+            let rows = order.of_partition(receiver);
+            if rows.is_empty() {
+                continue;
+            }
+            let numbers = UInt32Array::from(rows.to_vec());
+            let mut copied = Batch::new(take_record_batch(batch.columns(), &numbers)?);
+            if let Some(behind) = batch.behind() {
+                copied = copied.with_behind(rows.iter().map(|row| behind[*row as usize]).collect());
+            }
+            lane.put(Envelope { event: Event::Batch(copied), arrived, packing: None });
+        }
+        Ok(())
+    }
+
+    fn tell_all(&mut self, event: &Event, arrived: u64) {
+        self.lanes.iter_mut().for_each(|lane| lane.put(Envelope { event: event.clone(), arrived, packing: None }));
+    }
+}
+
+impl Room {
+    /// Asks to be woken when a page comes back; who asks looks once more behind that.
+    fn ask(&self) {
+        if self.is_asked.swap(true, AcqRel) {
+            return;
+        }
+        let (task, is_asked) = (self.task.clone(), Arc::clone(&self.is_asked));
+        self.pool.when_free(move || {
+            is_asked.store(false, Release);
+            task.wake();
+        });
+    }
+}
+
+impl Lane {
+    fn put(&mut self, envelope: Envelope) {
+        if let (Event::Watermark(_), Some(Envelope { event: Event::Watermark(_), .. })) =
+            (&envelope.event, self.waiting.back())
+        {
+            // Nothing came between the two: the later one says all.
+            self.waiting.pop_back();
+        }
+        self.waiting.push_back(envelope);
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        let Some(sender) = &mut self.sender else { return self.waiting.clear() };
+        sender.push_all(&mut self.waiting);
+        if sender.is_closed() {
+            // With the pipe goes what is in it: the pages are wanted back.
+            self.sender = None;
+            self.waiting.clear();
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.sender.as_ref().is_none_or(Sender::is_closed)
+    }
+}

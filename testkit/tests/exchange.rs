@@ -1,0 +1,283 @@
+//! Keys divided among instances: the rows are those of one instance, whatever the keys, the types and the memory; and a query whose
+//! instances wait for each other ends all the same.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use arrow_array::{
+    ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
+    types::{Int8Type, Int32Type},
+};
+use arrow_schema::{Field, Schema};
+use testkit::{
+    script::{Item, Scripts},
+    show,
+};
+use thalweg::{Engine, Memory, Query};
+
+/// How a query is run: with so many instances, and so much memory for rows between them.
+#[derive(Clone, Copy, Debug)]
+struct How {
+    instances: usize,
+    memory: usize,
+    batch_rows: usize,
+}
+
+impl How {
+    /// As little memory as a query of one exchange with so many senders may have.
+    fn tight(instances: usize, senders: usize) -> Self {
+        Self { instances, memory: 2 * 4096 * instances * senders, batch_rows: 1000 }
+    }
+
+    fn settings(self) -> String {
+        let Self { instances, memory, batch_rows } = self;
+        format!(
+            "SET 'merge' = 'arrival'; SET 'parallelism' = '{instances}'; SET 'exchange.memory' = '{memory}'; \
+             SET 'batch.rows' = '{batch_rows}';"
+        )
+    }
+}
+
+const ROWS: i64 = 3000;
+
+/// A stream of four partitions, each a row a second, in which some rows are late; `keys` of them, one of them with most rows.
+fn stream(keys: i64) -> Memory {
+    let memory = Memory::default();
+    let partition = |number: i64| (0..ROWS / 1000).map(move |batch| rows(number, batch * 1000, keys)).collect();
+    memory.put("s", (0..4).map(partition).collect()).unwrap();
+    memory
+}
+
+fn rows(partition: i64, first: i64, keys: i64) -> RecordBatch {
+    let numbers = || first..first + 1000;
+    // Every seventh row comes a while too late; half of all rows have one key.
+    let time = |n: i64| (n - if n % 7 == 0 { 40 * (n % 5) } else { 0 }) * 1_000_000;
+    let key = |n: i64| if n % 2 == 0 { 0 } else { (n * 31 + partition) % keys };
+    let text = |n: i64| {
+        (n % 11 != 0).then(|| format!("{}{}", "a longer text than a view holds "[..(n % 30) as usize].trim(), key(n)))
+    };
+    let texts = || numbers().map(text).collect::<Vec<_>>();
+    let words: DictionaryArray<Int32Type> = texts().iter().map(|text| text.as_deref()).collect();
+    let few = numbers().map(|n| Some(["x", "y", "z"][(n % 3) as usize]));
+    let few: DictionaryArray<Int8Type> = few.collect();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("ts", Arc::new(TimestampMicrosecondArray::from_iter_values(numbers().map(time)))),
+        ("k", Arc::new(Int64Array::from_iter(numbers().map(|n| (n % 13 != 0).then(|| key(n)))))),
+        ("t", Arc::new(StringArray::from(texts()))),
+        ("w", Arc::new(words)),
+        ("x", Arc::new(few)),
+        ("d", Arc::new(Float64Array::from_iter_values(numbers().map(|n| n as f64 * 0.1)))),
+        (
+            "e",
+            Arc::new(
+                Decimal128Array::from_iter_values(numbers().map(i128::from)).with_precision_and_scale(12, 2).unwrap(),
+            ),
+        ),
+        ("b", Arc::new(BooleanArray::from_iter(numbers().map(|n| Some(n % 3 == 0))))),
+        ("n", Arc::new(Int64Array::from_iter_values(numbers()))),
+    ];
+    let fields = columns.iter().map(|(name, column)| Field::new(*name, column.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    RecordBatch::try_new(schema, columns.into_iter().map(|(_, column)| column).collect()).unwrap()
+}
+
+fn engine(memory: &Memory, settings: &str) -> Engine {
+    let mut engine = Engine::with_connectors(vec![Arc::new(memory.clone())]);
+    let table =
+        "CREATE TABLE s (WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) WITH ('connector' = 'memory', 'stream' = 's')";
+    engine.sql(&format!("{settings} {table}")).unwrap();
+    engine
+}
+
+/// The rows of a query in the order of their text, and how many rows were late.
+fn sorted(mut query: Query) -> (Vec<String>, u64) {
+    let mut lines: Vec<String> = Vec::new();
+    for batch in query.by_ref() {
+        lines.extend(show::lines(&batch.unwrap()).unwrap());
+    }
+    lines.sort();
+    (lines, query.metrics().late_rows)
+}
+
+/// All that goes through an exchange comes out as it does without one.
+fn check(memory: &Memory, sql: &str, hows: impl IntoIterator<Item = How>) {
+    let expected = sorted(engine(memory, "SET 'parallelism' = '1';").sql(sql).unwrap());
+    assert!(!expected.0.is_empty());
+    for how in hows {
+        let found = sorted(engine(memory, &how.settings()).sql(sql).unwrap());
+        assert!(
+            found == expected,
+            "{how:?}: {} rows, {} late; expected {} and {}\n{sql}",
+            found.0.len(),
+            found.1,
+            expected.0.len(),
+            expected.1
+        );
+    }
+}
+
+const WINDOW: &str = "TUMBLE(s, ts, INTERVAL '1' MINUTE)";
+
+#[test]
+fn explain_shows_the_instances_and_how_rows_get_to_them() {
+    let sql =
+        format!("EXPLAIN SELECT window_end, k, count(*) AS c FROM {WINDOW} GROUP BY window_end, k HAVING count(*) > 1");
+    let explained = |settings: &str| {
+        let mut lines = Vec::new();
+        for batch in engine(&stream(5), settings).sql(&sql).unwrap() {
+            lines.extend(show::lines(&batch.unwrap()).unwrap());
+        }
+        lines.join("\n")
+    };
+    let divided = explained(&How { instances: 4, memory: 1 << 20, batch_rows: 100 }.settings());
+    let how = divided.lines().find(|line| line.contains("exchange by key ")).unwrap();
+    assert!(how.ends_with("k, 128 key groups -> 4 instances"), "{divided}");
+    assert!(divided.lines().any(|line| line.contains("Filter") && line.contains("[subquery 1 × 4")), "{divided}");
+    assert!(divided.lines().any(|line| line.contains("Sink") && line.contains("× 1]")), "{divided}");
+    assert!(!explained("SET 'parallelism' = '4';").contains("exchange"), "order is kept by one instance");
+}
+
+#[test]
+fn every_type_and_every_kind_of_aggregate_comes_out_as_without_an_exchange_however_little_memory_there_is() {
+    let memory = stream(300);
+    let kept = "median(n), median(d), count(DISTINCT t), count(DISTINCT n), min(t), max(t), min(w), max(x), var_pop(d), \
+                first_value(t ORDER BY n), last_value(w ORDER BY n), string_agg(t, ',' ORDER BY n), bool_and(b), sum(e), avg(e), \
+                bit_xor(n), approx_distinct(n), corr(d, n), sum(d) FILTER (WHERE b)";
+    for keys in ["k", "t", "w", "x, k", "upper(t), k % 3", "b"] {
+        let sql = format!(
+            "SELECT window_end, {keys}, count(*), {kept} FROM {WINDOW} WHERE n % 5 <> 1 GROUP BY window_end, {keys}"
+        );
+        check(&memory, &sql, [How::tight(3, 3), How { instances: 2, memory: 64 << 20, batch_rows: 300 }]);
+    }
+}
+
+#[test]
+fn more_instances_than_keys_and_one_hot_key() {
+    for keys in [1, 3] {
+        let sql = format!("SELECT window_end, k, count(*), sum(d) FROM {WINDOW} GROUP BY window_end, k");
+        check(&stream(keys), &sql, [How::tight(16, 4), How::tight(64, 4)]);
+    }
+}
+
+#[test]
+fn windows_that_overlap_windows_of_windows_and_whole_inputs() {
+    let memory = stream(40);
+    let hop = "SELECT window_end, k, count(*) FROM HOP(s, ts, INTERVAL '20' SECOND, INTERVAL '2' MINUTE) GROUP BY window_end, k";
+    let cascade = format!(
+        "SELECT window_end, k % 4, sum(c), count(*) FROM TUMBLE(
+           (SELECT window_time AS wt, k, count(*) AS c FROM {WINDOW} GROUP BY window_time, window_end, k), wt, INTERVAL '5' MINUTE)
+         GROUP BY window_end, k % 4"
+    );
+    let together = format!(
+        "SELECT window_end, sum(c) FROM TUMBLE(
+           (SELECT window_time AS wt, k, count(*) AS c FROM {WINDOW} GROUP BY window_time, window_end, k), wt, INTERVAL '5' MINUTE)
+         GROUP BY window_end"
+    );
+    let whole = "SELECT t, count(*), sum(n) FROM s GROUP BY t".to_string();
+    let distinct = "SELECT DISTINCT k, x FROM s".to_string();
+    for sql in [hop.to_string(), cascade, together, whole, distinct] {
+        check(
+            &memory,
+            &sql,
+            [
+                How { instances: 3, memory: 1 << 20, batch_rows: 100 },
+                How { instances: 5, memory: 1 << 19, batch_rows: 7000 },
+            ],
+        );
+    }
+}
+
+#[test]
+fn an_empty_input_has_no_groups() {
+    let memory = Memory::default();
+    memory.put("s", vec![vec![rows(0, 0, 3).slice(0, 0)], vec![]]).unwrap();
+    let sql = format!("SELECT window_end, k, count(*) FROM {WINDOW} GROUP BY window_end, k");
+    let query = engine(&memory, &How::tight(4, 2).settings()).sql(&sql).unwrap();
+    assert_eq!(sorted(query), (Vec::new(), 0));
+}
+
+#[test]
+fn an_error_in_the_middle_ends_the_query_also_where_senders_wait_for_memory() {
+    for sql in [
+        format!("SELECT window_end, k, sum(100 / (n - 2000)) FROM {WINDOW} GROUP BY window_end, k"),
+        format!("SELECT window_end, 100 / (n - 2000), count(*) FROM {WINDOW} GROUP BY window_end, 100 / (n - 2000)"),
+    ] {
+        for how in [How::tight(3, 3), How { instances: 5, memory: 64 << 20, batch_rows: 8192 }] {
+            let mut query = engine(&stream(50), &how.settings()).sql(&sql).unwrap();
+            let error = query.by_ref().find_map(|batch| batch.err()).unwrap();
+            assert!(error.message().contains("zero"), "{error}");
+            assert!(error.node().is_some_and(|node| node.starts_with("Aggregate")), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_query_that_is_stopped_or_dropped_in_the_middle_ends() {
+    for how in [How::tight(3, 3), How { instances: 8, memory: 64 << 20, batch_rows: 8192 }] {
+        let sql = format!("SELECT window_end, k, count(*) FROM {WINDOW} GROUP BY window_end, k");
+        let mut query = engine(&stream(1000), &how.settings()).sql(&sql).unwrap();
+        query.next().unwrap().unwrap();
+        query.stop();
+        assert!(query.by_ref().all(|batch| batch.is_ok()));
+        drop(engine(&stream(1000), &how.settings()).sql(&sql).unwrap());
+        let mut limited = engine(&stream(1000), &how.settings()).sql(&format!("{sql} LIMIT 3")).unwrap();
+        assert_eq!(limited.by_ref().map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 3);
+    }
+}
+
+#[test]
+fn too_little_memory_is_an_error_that_says_how_much_is_needed() {
+    let sql = format!("SELECT window_end, k, max(t) FROM {WINDOW} GROUP BY window_end, k");
+    let how = How { instances: 3, memory: 2 * 4096 * 9 - 1, batch_rows: 100 };
+    let error = engine(&stream(5), &how.settings()).sql(&sql).err().unwrap();
+    assert_eq!(error.message(), "'exchange.memory' is 73727 bytes, and 9 pairs of a sender and a receiver need 73728");
+    assert!(error.hint().unwrap().contains("SET a larger 'exchange.memory'"));
+    // One row is larger than all that its sender has.
+    let long = "x".repeat(100_000);
+    let script = vec![vec![Item::Row(vec![Some("1".into()), Some("1".into()), Some(long)])]];
+    let mut engine = Engine::with_connectors(vec![Arc::new(Scripts::new(HashMap::from([("l".to_string(), script)])))]);
+    let table =
+        "CREATE TABLE l (ts TIMESTAMP, k BIGINT, t STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'script')";
+    engine.sql(&format!("{} {table}", How::tight(3, 1).settings())).unwrap();
+    let sql = "SELECT window_end, k, max(t) FROM TUMBLE(l, ts, INTERVAL '1' MINUTE) GROUP BY window_end, k";
+    let error = engine.sql(sql).unwrap().wait().unwrap_err();
+    assert!(error.message().starts_with("a row on its way to Aggregate"), "{error}");
+    engine.sql("SET 'exchange.memory' = '1 MiB'").unwrap();
+    assert_eq!(sorted(engine.sql(sql).unwrap()).0.len(), 1);
+}
+
+#[test]
+fn barriers_come_through_where_senders_wait_for_memory() {
+    let memory = stream(200);
+    let sql = format!("SELECT window_end, t, count(*), max(w) FROM {WINDOW} GROUP BY window_end, t");
+    let expected = sorted(engine(&memory, "SET 'parallelism' = '1';").sql(&sql).unwrap());
+    let mut engine = engine(&memory, &How::tight(4, 4).settings());
+    engine.reload_at_barriers();
+    let mut query = engine.sql(&sql).unwrap();
+    let control = query.control().unwrap();
+    let mut lines = Vec::new();
+    for batch in query.by_ref() {
+        lines.extend(show::lines(&batch.unwrap()).unwrap());
+        control.request_barrier();
+    }
+    lines.sort();
+    assert!((lines, query.metrics().late_rows) == expected);
+}
+
+#[test]
+fn a_slow_stream_does_not_wait_for_pages_to_fill() {
+    // A row now and then, and nothing that seals a page: the query is not to wait for more.
+    let script = vec![vec![Item::Row(vec![Some("1".into()), Some("1".into())])], vec![Item::Idle]];
+    let scripts = Scripts::new(HashMap::from([("l".to_string(), script)])).with_barriers(3);
+    let mut engine = Engine::with_connectors(vec![Arc::new(scripts)]);
+    let table = "CREATE TABLE l (ts TIMESTAMP, k BIGINT, WATERMARK FOR ts AS ts) WITH ('connector' = 'script')";
+    engine.sql(&format!("{} {table}", How::tight(3, 2).settings())).unwrap();
+    let sql = "SELECT window_end, k, count(*) FROM TUMBLE(l, ts, INTERVAL '1' MINUTE) GROUP BY window_end, k";
+    let start = Instant::now();
+    assert_eq!(sorted(engine.sql(sql).unwrap()).0.len(), 1);
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
