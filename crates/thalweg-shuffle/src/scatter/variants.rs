@@ -79,7 +79,7 @@ fn run(case: &Case) {
     let said = format!("seed {seed}, {variant}, {threads} threads, {partitions} partitions, kind {kind}, skew {skew}");
     let schema = numbered(&rows(&mut random, kind, 0).1, 0, 0).schema();
     let layout = Arc::new(RowLayout::new(Arc::clone(&schema)).unwrap());
-    // Many small pages, or few large ones; a pool that is often exhausted, or never.
+    // Many small pages, or few larger ones; a pool with room for twice the pages that are open and little more, or with plenty.
     let largest = [4 << 10, 16 << 10][random.random_range(0..2)];
     let least = largest * partitions * threads * 2;
     let budget = if random.random_bool(0.5) && variant != Variant::Radix { least + (1 << 20) } else { 1 << 30 };
