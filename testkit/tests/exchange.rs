@@ -107,11 +107,12 @@ fn sorted(mut query: Query) -> (Vec<String>, u64) {
 fn check(memory: &Memory, sql: &str, hows: impl IntoIterator<Item = How>) {
     let expected = sorted(engine(memory, "SET 'parallelism' = '1';").sql(sql).unwrap());
     assert!(!expected.0.is_empty());
-    for how in hows {
-        let found = sorted(engine(memory, &how.settings()).sql(sql).unwrap());
+    for (how, scatter) in hows.into_iter().flat_map(|how| [(how, "buffered"), (how, "hybrid")]) {
+        let settings = format!("{} SET 'exchange.scatter' = '{scatter}';", how.settings());
+        let found = sorted(engine(memory, &settings).sql(sql).unwrap());
         assert!(
             found == expected,
-            "{how:?}: {} rows, {} late; expected {} and {}\n{sql}",
+            "{how:?} {scatter}: {} rows, {} late; expected {} and {}\n{sql}",
             found.0.len(),
             found.1,
             expected.0.len(),
@@ -135,9 +136,15 @@ fn explain_shows_the_instances_and_how_rows_get_to_them() {
     };
     let divided = explained(&How { instances: 4, memory: 1 << 20, batch_rows: 100 }.settings());
     let how = divided.lines().find(|line| line.contains("exchange by key ")).unwrap();
-    assert!(how.ends_with("k, 128 key groups -> 4 instances"), "{divided}");
+    assert!(how.ends_with("k, 128 key groups -> 4 instances [buffered]"), "{divided}");
     assert!(divided.lines().any(|line| line.contains("Filter") && line.contains("[subquery 1 × 4")), "{divided}");
     assert!(divided.lines().any(|line| line.contains("Sink") && line.contains("× 1]")), "{divided}");
+    let tight = How::tight(4, 4).settings();
+    assert!(explained(&tight).contains("instances [hybrid]"), "no memory for buffers");
+    for scatter in ["buffered", "hybrid"] {
+        let asked = explained(&format!("{tight} SET 'exchange.scatter' = '{scatter}';"));
+        assert!(asked.contains(&format!("instances [{scatter}]")), "{asked}");
+    }
     assert!(!explained("SET 'parallelism' = '4';").contains("exchange"), "order is kept by one instance");
 }
 

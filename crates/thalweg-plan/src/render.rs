@@ -22,8 +22,14 @@ pub struct ComputedBy {
     pub datafusion: bool,
 }
 
-/// What computes each node, where that is known and there is something to compute.
-pub type Notes = HashMap<NodeId, ComputedBy>;
+/// What is known of how a plan runs.
+#[derive(Clone, Debug, Default)]
+pub struct Notes {
+    /// What computes each node, where there is something to compute.
+    pub computed: HashMap<NodeId, ComputedBy>,
+    /// How the rows of a node's input get into pages, by the input's number, where they are divided by keys.
+    pub scattered: HashMap<(NodeId, usize), &'static str>,
+}
 
 impl ComputedBy {
     fn names(self) -> Vec<&'static str> {
@@ -58,12 +64,12 @@ struct Drawn<'a> {
 fn lines(drawn: &Drawn<'_>, id: NodeId, lead: &str, below: &str, out: &mut String) {
     let planned = drawn.plan.node(id);
     let (number, subquery) = place(drawn.cut, id);
-    let by = drawn.notes.get(&id).map(|by| by.names()).filter(|names| !names.is_empty());
+    let by = drawn.notes.computed.get(&id).map(|by| by.names()).filter(|names| !names.is_empty());
     let by = by.map(|names| format!(", {}", names.join(" and "))).unwrap_or_default();
     let what = describe(drawn.plan, id);
     writeln!(out, "{lead}{what}  [subquery {number} × {subquery}{by}]").expect("a string takes all");
     let mut below = below.to_string();
-    if let Some(how) = keyed(drawn.cut, id) {
+    if let Some(how) = keyed(drawn.cut, id, drawn.notes) {
         writeln!(out, "{below}└─ {how}").expect("a string takes all");
         below.push_str("   ");
     }
@@ -88,7 +94,7 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
             "time": planned.schema.time.map(|column| planned.schema.columns.field(column).name()),
             "bounded": planned.schema.is_bounded,
             "subquery": place(&cut, id).0,
-            "computed_by": notes.get(&id).map(|by| by.names()).unwrap_or_default(),
+            "computed_by": notes.computed.get(&id).map(|by| by.names()).unwrap_or_default(),
         })
     });
     let subqueries = cut.subqueries.iter().enumerate().map(|(number, subquery)| {
@@ -96,7 +102,9 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
             "id": number,
             "instances": subquery.instances,
             "nodes": subquery.nodes.iter().map(|id| id.0).collect::<Vec<_>>(),
-            "inputs": subquery.inputs.iter().map(exchange).collect::<Vec<_>>(),
+            "inputs": subquery.inputs.iter().enumerate().map(|(input, from)| {
+                exchange(from, notes.scattered.get(&(subquery.nodes[0], input)))
+            }).collect::<Vec<_>>(),
         })
     });
     json!({
@@ -106,18 +114,19 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
     })
 }
 
-fn exchange(exchange: &Exchange) -> Value {
+fn exchange(exchange: &Exchange, scattered: Option<&&str>) -> Value {
     let mut object = json!({"from": exchange.from.0, "port": exchange.port, "route": "gather"});
     if let Route::Keyed { keys, groups } = &exchange.route {
         object["route"] = json!("keyed");
         object["keys"] = keys.iter().map(written).collect();
         object["key_groups"] = json!(groups.count());
+        object["scatter"] = json!(scattered);
     }
     object
 }
 
 /// The plan as a graph in Graphviz's language, one box per subquery.
-pub fn dot(plan: &Plan) -> String {
+pub fn dot(plan: &Plan, notes: &Notes) -> String {
     let cut = parallelize(plan);
     let mut out = String::from("digraph plan {\n  rankdir=BT;\n  node [shape=box, fontname=\"sans-serif\"];\n");
     for (number, subquery) in cut.subqueries.iter().enumerate() {
@@ -129,7 +138,7 @@ pub fn dot(plan: &Plan) -> String {
         out.push_str("  }\n");
     }
     for (id, planned) in plan.nodes() {
-        let how = keyed(&cut, id).map(|how| format!(" [label={how:?}]")).unwrap_or_default();
+        let how = keyed(&cut, id, notes).map(|how| format!(" [label={how:?}]")).unwrap_or_default();
         for input in &planned.inputs {
             writeln!(out, "  n{} -> n{}{how};", input.0, id.0).expect("a string takes all");
         }
@@ -143,13 +152,14 @@ pub fn describe(plan: &Plan, id: NodeId) -> String {
 }
 
 /// How rows get to the instances of a node, if by their keys.
-fn keyed(cut: &ParallelPlan, id: NodeId) -> Option<String> {
+fn keyed(cut: &ParallelPlan, id: NodeId, notes: &Notes) -> Option<String> {
     let subquery = cut.subqueries.iter().find(|subquery| subquery.nodes.first() == Some(&id))?;
-    subquery.inputs.iter().find_map(|exchange| match &exchange.route {
+    subquery.inputs.iter().enumerate().find_map(|(input, exchange)| match &exchange.route {
         Route::Gather => None,
         Route::Keyed { keys, groups } => {
             let (keys, groups, instances) = (list(keys.iter().map(written)), groups.count(), subquery.instances);
-            Some(format!("exchange by key {keys}, {groups} key groups -> {instances} instances"))
+            let scattered = notes.scattered.get(&(id, input)).map(|how| format!(" [{how}]")).unwrap_or_default();
+            Some(format!("exchange by key {keys}, {groups} key groups -> {instances} instances{scattered}"))
         }
     })
 }

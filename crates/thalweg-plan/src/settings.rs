@@ -29,6 +29,8 @@ pub struct Settings {
     pub merge: Merge,
     /// How many bytes of rows may be on their way between the instances of subqueries.
     pub exchange_memory: usize,
+    /// How rows get into pages on their way between instances.
+    pub exchange_scatter: Scatter,
 }
 
 /// In which order the rows of several instances come out.
@@ -41,6 +43,17 @@ pub enum Merge {
     Arrival,
 }
 
+/// How rows get into pages on their way between instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scatter {
+    /// As measurement says is better.
+    Auto,
+    /// They wait in buffers that lie in the caches, until one is full.
+    Buffered,
+    /// Batch by batch: those of each receiver behind each other.
+    Hybrid,
+}
+
 /// How float sums are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FloatSum {
@@ -51,7 +64,7 @@ pub enum FloatSum {
 }
 
 /// A setting: its key, what it may be, and what it does.
-pub const KEYS: [(&str, &str, &str); 12] = [
+pub const KEYS: [(&str, &str, &str); 13] = [
     (
         "parallelism",
         "a whole number from 1 to 1024",
@@ -84,6 +97,11 @@ pub const KEYS: [(&str, &str, &str); 12] = [
         "a size such as '64 MiB'",
         "how much memory rows may take that are on their way between instances",
     ),
+    (
+        "exchange.scatter",
+        "'auto', 'buffered' or 'hybrid'",
+        "whether rows wait in buffers until they go into pages, or go there batch by batch",
+    ),
 ];
 
 impl Default for Settings {
@@ -101,6 +119,7 @@ impl Default for Settings {
             window_anchor: crate::node::Anchor::Epoch,
             merge: Merge::Ordered,
             exchange_memory: 64 << 20,
+            exchange_scatter: Scatter::Auto,
         }
     }
 }
@@ -148,6 +167,12 @@ impl Settings {
                 }
                 .to_string(),
                 "exchange.memory" => format!("{} B", self.exchange_memory),
+                "exchange.scatter" => match self.exchange_scatter {
+                    Scatter::Auto => "auto",
+                    Scatter::Buffered => "buffered",
+                    Scatter::Hybrid => "hybrid",
+                }
+                .to_string(),
                 _ => match self.window_anchor {
                     crate::node::Anchor::Epoch => "epoch",
                     _ => "first-row",
@@ -194,6 +219,14 @@ impl Settings {
                 }
             }
             "exchange.memory" => self.exchange_memory = parse_bytes(value)?,
+            "exchange.scatter" => {
+                self.exchange_scatter = match value {
+                    "auto" => Scatter::Auto,
+                    "buffered" => Scatter::Buffered,
+                    "hybrid" => Scatter::Hybrid,
+                    _ => return None,
+                }
+            }
             _ => {
                 self.window_anchor = match value {
                     "epoch" => crate::node::Anchor::Epoch,

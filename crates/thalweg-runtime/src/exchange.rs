@@ -1,9 +1,9 @@
 //! The sending end of a keyed exchange: each row goes to the instance that owns the key group of its key.
 //!
 //! ```text
-//!   batch ──► route ──► open pages, one per receiver ──► lanes, one pipe each
-//!                            ▲                                 │
-//!                            └── blocks of a pool ◄── receivers, when they are done with a page
+//!   batch ──► route ──► buffers ──► open pages, one per receiver ──► lanes, one pipe each
+//!                                        ▲                                 │
+//!                                        └── blocks of a pool ◄── receivers, when they are done with a page
 //! ```
 //!
 //! A page travels when it is full, when it has lingered, and before anything that must not overtake it. Each sender of an exchange
@@ -28,7 +28,7 @@ use thalweg_shuffle::{
     route::{Destinations, Route, hash::ByKeyGroup},
     scatter::{
         order::Order,
-        outbox::{Outbox, Progress, Sizes},
+        outbox::{Outbox, Progress},
     },
 };
 
@@ -36,6 +36,7 @@ use crate::{
     packing::Packing,
     pipe::{Envelope, Sender},
     pool::TaskRef,
+    share::Share,
     topology::KeyParts,
 };
 
@@ -51,9 +52,9 @@ pub struct Scatter {
     other: Option<How>,
     /// Events that wait until the rows before them are in pages.
     todo: VecDeque<Envelope>,
-    /// Whether rows of a batch are not in pages yet, because there was no room.
+    /// Whether rows that should be in pages are not, because there was no room.
     is_short: bool,
-    /// Since when rows are in open pages, and the arrival that caused the first of them.
+    /// Since when rows are in buffers and open pages, and the arrival that caused the first of them.
     open: Option<(Instant, u64)>,
     linger: Duration,
     /// How far time has come for the receivers.
@@ -61,15 +62,6 @@ pub struct Scatter {
     is_idle: bool,
     is_closing: bool,
     room: Room,
-}
-
-/// What of the exchanges' memory is one sender's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// How many bytes its pages may take.
-    pub bytes: usize,
-    /// How large its pages are.
-    pub sizes: Sizes,
 }
 
 /// How the rows of the last batch travel, and those of the next if they are of the same kind.
@@ -128,7 +120,7 @@ impl Scatter {
             passed: Timestamp::MIN,
             is_idle: false,
             is_closing: false,
-            room: Room { pool: Pool::new(share.bytes), task, is_asked: Arc::default() },
+            room: Room { pool: Pool::new(share.pages), task, is_asked: Arc::default() },
         }
     }
 
@@ -149,23 +141,29 @@ impl Scatter {
             if self.is_short {
                 self.go_on()?;
             }
-            let Some(envelope) = (if self.is_short { None } else { self.todo.pop_front() }) else { break };
-            self.take(envelope)?;
-        }
-        let is_done = !self.is_short && self.todo.is_empty();
-        if is_done && self.is_closing {
-            self.seal()?;
+            if self.is_short {
+                break;
+            }
+            match self.todo.pop_front() {
+                Some(envelope) => self.take(envelope)?,
+                None if self.is_closing && self.open.is_some() => drop(self.seal()?),
+                None => break,
+            }
         }
         self.lanes.iter_mut().for_each(Lane::flush);
-        Ok(is_done && self.lanes.iter().all(|lane| lane.waiting.is_empty()))
+        Ok(!self.is_short && self.lanes.iter().all(|lane| lane.waiting.is_empty()))
     }
 
     /// Nothing comes for now: sends pages that have lingered, and says when the others will have.
     pub fn nothing_comes(&mut self) -> Result<Option<Instant>> {
         let due = self.open.map(|(since, _)| since + self.linger);
+        if self.is_short {
+            // Who waits for room is woken by it.
+            return Ok(None);
+        }
         if due.is_some_and(|due| due <= Instant::now()) {
             self.seal()?;
-            self.lanes.iter_mut().for_each(Lane::flush);
+            self.flush()?;
             return Ok(None);
         }
         Ok(due)
@@ -181,18 +179,30 @@ impl Scatter {
         self.lanes.iter().all(Lane::is_closed)
     }
 
-    fn take(&mut self, Envelope { event, arrived, .. }: Envelope) -> Result<()> {
+    /// Takes an event, or puts it back until all rows before it are in pages.
+    fn take(&mut self, envelope: Envelope) -> Result<()> {
+        let goes_on = matches!(
+            (&envelope.event, &self.how),
+            (Event::Batch(batch), Some(how)) if how.is_for(batch)
+        );
+        if !goes_on && !self.seal()? {
+            self.todo.push_front(envelope);
+            return Ok(());
+        }
+        let Envelope { event, arrived, .. } = envelope;
         match event {
             Event::Batch(batch) => {
+                if !goes_on {
+                    self.change(&batch)?;
+                }
                 if std::mem::take(&mut self.is_idle) {
                     // The receivers that get no row of it have to wait for this sender again, too.
                     self.tell_all(&Event::Watermark(self.passed), arrived);
                 }
                 let destinations = self.destinations(&batch)?;
-                self.scatter(&batch, &destinations, arrived)
+                self.scatter(&batch, destinations, arrived)
             }
             event => {
-                self.seal()?;
                 match event {
                     Event::Watermark(t) => (self.passed, self.is_idle) = (self.passed.max(t), false),
                     Event::Idle => self.is_idle = true,
@@ -214,14 +224,19 @@ impl Scatter {
         self.route.route(&batch.clone().with_columns(RecordBatch::try_new(schema, keys)?)).map_err(in_node)
     }
 
-    fn scatter(&mut self, batch: &Batch, destinations: &Destinations, arrived: u64) -> Result<()> {
-        if !self.how.as_ref().is_some_and(|how| how.is_for(batch)) {
-            self.seal()?;
-            // Batches with and without late rows often take turns.
-            let other = self.other.take().filter(|other| other.is_for(batch));
-            self.other = self.how.take();
-            self.how = Some(other.unwrap_or_else(|| self.how(batch)));
-        }
+    /// Goes over to batches like this one.
+    fn change(&mut self, batch: &Batch) -> Result<()> {
+        // Batches with and without late rows often take turns.
+        let other = self.other.take().filter(|other| other.is_for(batch));
+        self.other = self.how.take();
+        self.how = Some(match other {
+            Some(other) => other,
+            None => self.how(batch)?,
+        });
+        Ok(())
+    }
+
+    fn scatter(&mut self, batch: &Batch, destinations: Destinations, arrived: u64) -> Result<()> {
         let selected = batch.selection().map(|selection| selection.rows());
         match &mut self.how {
             Some(How::Pages(packing, outbox)) => {
@@ -232,58 +247,70 @@ impl Scatter {
                 self.send(full)?;
             }
             Some(How::Copies) | None => {
-                self.copy(batch, &Order::new(selected, destinations, self.lanes.len()), arrived)?
+                self.copy(batch, &Order::new(selected, &destinations, self.lanes.len()), arrived)?
             }
         }
         match self.open {
-            Some((since, _)) if !self.is_short && since.elapsed() >= self.linger => self.seal(),
+            Some((since, _)) if !self.is_short && since.elapsed() >= self.linger => self.seal().map(drop),
             _ => Ok(()),
         }
     }
 
-    fn how(&self, batch: &Batch) -> How {
-        match Packing::new(&batch.schema(), batch.behind().is_some()) {
-            None => How::Copies,
-            Some(packing) => {
-                let layout = Arc::clone(packing.layout());
-                let outbox = Outbox::new(layout, self.room.pool.clone(), self.lanes.len(), self.share.sizes);
+    fn how(&self, batch: &Batch) -> Result<How> {
+        let schema = batch.schema();
+        Ok(match (Packing::new(&schema, batch.behind().is_some()), self.share.walk(&schema)) {
+            (Some(packing), Some(walk)) => {
+                let (layout, pool) = (Arc::clone(packing.layout()), self.room.pool.clone());
+                let outbox = Outbox::new(layout, pool, self.lanes.len(), self.share.sizes, walk)?;
                 How::Pages(Arc::new(packing), outbox)
             }
-        }
+            _ => How::Copies,
+        })
     }
 
-    /// Goes on with the batch for which there was no room.
+    /// Goes on with what there was no room for.
     fn go_on(&mut self) -> Result<()> {
         self.fill()?;
-        if self.is_short {
-            // What lies in the pipes of those who have left comes back.
-            self.lanes.iter_mut().for_each(Lane::flush);
-            self.room.ask();
-            self.fill()?;
+        if !self.is_short {
+            return Ok(());
         }
-        if self.is_short && self.room.pool.used() == 0 {
-            let (label, bytes) = (&self.parts.label, self.share.bytes);
+        // What lies in the pipes of those who have left comes back.
+        self.lanes.iter_mut().for_each(Lane::flush);
+        self.room.ask();
+        // Looked at before: what comes back in between is no sign of a row that never fits.
+        let is_free = self.room.pool.used() == 0;
+        let has_sent = self.fill()?;
+        if self.is_short && is_free && !has_sent {
+            let (label, bytes) = (&self.parts.label, self.share.pages);
             let message = format!("a row on its way to {label} takes more than the {bytes} bytes that its sender has");
             return Err(Error::environment(message).with_hint("SET a larger 'exchange.memory'"));
         }
         Ok(())
     }
 
-    fn fill(&mut self) -> Result<()> {
-        let Some(How::Pages(_, outbox)) = &mut self.how else { return Ok(()) };
+    /// Puts rows into pages, as long as there is room; returns whether some were sent.
+    fn fill(&mut self) -> Result<bool> {
+        let Some(How::Pages(_, outbox)) = &mut self.how else { return Ok(false) };
         let mut full = Vec::new();
         self.is_short = outbox.resume(&mut full)? == Progress::NoRoom;
-        self.send(full)
+        let (is_empty, has_sent) = (outbox.is_empty(), !full.is_empty());
+        self.send(full)?;
+        if is_empty {
+            self.open = None;
+        }
+        Ok(has_sent)
     }
 
-    /// Sends all rows that are in open pages.
-    fn seal(&mut self) -> Result<()> {
-        let Some(How::Pages(_, outbox)) = &mut self.how else { return Ok(()) };
+    /// Sends all rows that are in buffers and open pages; returns whether there was room for them.
+    fn seal(&mut self) -> Result<bool> {
+        let Some(How::Pages(_, outbox)) = &mut self.how else { return Ok(true) };
         let mut sealed = Vec::new();
-        outbox.seal(&mut sealed);
+        self.is_short = outbox.seal(&mut sealed)? == Progress::NoRoom;
         self.send(sealed)?;
-        self.open = None;
-        Ok(())
+        if !self.is_short {
+            self.open = None;
+        }
+        Ok(!self.is_short)
     }
 
     fn send(&mut self, pages: Vec<(u32, Page)>) -> Result<()> {

@@ -6,6 +6,7 @@
 //! * [`pipe`]: one sender, one receiver, a capacity
 //! * [`packing`]: how rows lie in the pages that pipes carry
 //! * [`exchange`]: rows go to the instance that owns their key
+//! * [`share`]: what of the exchanges' memory is one sender's
 //! * [`alarm`]: no task sleeps while something waits for it
 //! * [`pool`]: workers that run tasks when there is something to do
 //! * [`chain`]: the operators of one subquery, called one after the other
@@ -22,6 +23,7 @@ pub mod packing;
 pub mod pipe;
 pub mod pool;
 pub mod query;
+pub mod share;
 pub mod source;
 pub mod task;
 pub mod topology;

@@ -103,7 +103,10 @@ mod tests {
     use thalweg_memory::pool::Pool;
     use thalweg_shuffle::{
         route::Destinations,
-        scatter::outbox::{Outbox, Sizes},
+        scatter::{
+            choice::Walk,
+            outbox::{Outbox, Sizes},
+        },
     };
 
     use super::*;
@@ -135,11 +138,12 @@ mod tests {
             let packing = Packing::new(&batch.schema(), batch.behind().is_some()).unwrap();
             assert!(packing.is_for(&batch));
             let pool = Pool::new(1 << 20);
-            let mut outbox = Outbox::new(Arc::clone(packing.layout()), pool.clone(), 1, Sizes::within(1 << 20, 1, 1));
+            let sizes = Sizes::within(1 << 20, 1, 1);
+            let mut outbox = Outbox::new(Arc::clone(packing.layout()), pool.clone(), 1, sizes, Walk::Hybrid).unwrap();
             let mut pages = Vec::new();
             let packed = packing.pack(&batch).unwrap();
-            outbox.scatter(&packed, Some(&[0, 2, 4]), &Destinations::One(vec![0; 3]), &mut pages).unwrap();
-            outbox.seal(&mut pages);
+            outbox.scatter(&packed, Some(&[0, 2, 4]), Destinations::One(vec![0; 3]), &mut pages).unwrap();
+            outbox.seal(&mut pages).unwrap();
             let found = packing.unpack(&pages[0].1.batch().unwrap()).unwrap();
             let rows = UInt32Array::from_iter_values([0, 2, 4]);
             for (found, given) in found.columns().columns().iter().zip(batch.columns().columns()) {

@@ -6,16 +6,16 @@ use thalweg_core::{
     Batch, Error, Event, KeyGroup, KeyGroups, Port, Result,
     connector::{Host, Reader, Wake},
 };
-use thalweg_memory::page::layout::SMALLEST;
 use thalweg_plan::Settings;
-use thalweg_shuffle::{route::hash::ByKeyGroup, scatter::outbox::Sizes};
+use thalweg_shuffle::route::hash::ByKeyGroup;
 
 use crate::{
     chain::Chain,
-    exchange::{Scatter, Share},
+    exchange::Scatter,
     metrics::Metrics,
     pipe::{Receiver, Sender, Wakes, pipe},
     pool::{Pool, TaskRef},
+    share::Share,
     source::{SourceReader, SourceShape},
     task::{Inlet, Intake, Out, Outlet, Pipes, Shared, Task},
     topology::{KeyParts, SourceParts, Stage, Topology},
@@ -66,7 +66,11 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
     let shared = Arc::new(Shared::new(instances.iter().sum(), settings.memory_limit));
     let no_threads = |error: std::io::Error| Error::environment(format!("cannot start worker threads: {error}"));
     let pool = Pool::new(settings.parallelism).map_err(no_threads)?;
-    let budget = Budget::new(&stages, &settings)?;
+    let pairs = keyed_pairs(&stages);
+    if pairs > 0 {
+        // Before anything is opened.
+        Share::new(&settings, pairs, 1)?;
+    }
     let mut wiring = Wiring::new(&stages);
     let results = wiring.results.take();
     let mut tasks = Vec::new();
@@ -101,10 +105,12 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                 None => {
                     let pipes = pipes.into_iter().map(|(port, sender)| Out::new(port, sender)).collect();
                     let scatter = |Divided { port, parts, senders }| {
-                        let (share, linger) = (budget.share(senders.len()), linger(&settings));
-                        Scatter::new(port, parts, key_groups, senders, share, linger, place.clone())
+                        let share = Share::new(&settings, pairs, senders.len())?;
+                        let linger = linger(&settings);
+                        Ok(Scatter::new(port, parts, key_groups, senders, share, linger, place.clone()))
                     };
-                    Outlet::Pipes { pipes, exchanges: divided.into_iter().map(scatter).collect(), is_result }
+                    let exchanges = divided.into_iter().map(scatter).collect::<Result<_>>()?;
+                    Outlet::Pipes { pipes, exchanges, is_result }
                 }
             };
             let task = Task { label, shared: Arc::clone(&shared), intake, chain, outlet, arrived: 0, is_ending: false };
@@ -193,37 +199,14 @@ fn owned(groups: KeyGroups, instance: usize, instances: Option<usize>) -> Vec<Ke
     groups.iter().filter(|group| route.owner(*group) as usize == instance).collect()
 }
 
-/// The memory for rows on their way, and how many pairs of a sender and a receiver share it.
-struct Budget {
-    bytes: usize,
-    pairs: usize,
-}
-
-impl Budget {
-    fn new(stages: &[Stage], settings: &Settings) -> Result<Self> {
-        let divided = |stage: &Stage| {
-            let senders =
-                stage.inputs.iter().filter(|input| input.keys.is_some()).map(|input| stages[input.stage].instances);
-            senders.sum::<usize>() * stage.instances
-        };
-        let budget = Self { bytes: settings.exchange_memory, pairs: stages.iter().map(divided).sum() };
-        // A page that is open, and one that is on its way.
-        let least = 2 * SMALLEST * budget.pairs;
-        if budget.bytes >= least {
-            return Ok(budget);
-        }
-        let message = format!(
-            "'exchange.memory' is {} bytes, and {} pairs of a sender and a receiver need {least}",
-            budget.bytes, budget.pairs
-        );
-        Err(Error::query(message).with_hint("SET a larger 'exchange.memory', or a smaller 'parallelism'"))
-    }
-
-    /// What belongs to a sender with so many receivers.
-    fn share(&self, receivers: usize) -> Share {
-        let pairs = self.pairs.max(1);
-        Share { bytes: self.bytes / pairs * receivers, sizes: Sizes::within(self.bytes, pairs, 1) }
-    }
+/// How many pairs of a sender and a receiver there are between which rows are divided by keys.
+fn keyed_pairs(stages: &[Stage]) -> usize {
+    let keyed = |stage: &Stage| {
+        let senders =
+            stage.inputs.iter().filter(|input| input.keys.is_some()).map(|input| stages[input.stage].instances);
+        senders.sum::<usize>() * stage.instances
+    };
+    stages.iter().map(keyed).sum()
 }
 
 /// The pipes of a task.

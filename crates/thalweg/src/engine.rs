@@ -9,7 +9,7 @@ use thalweg_runtime::OnBarrier;
 use thalweg_sql::{ExplainFormat, Outcome, Session, Statement};
 
 use crate::{
-    backends::{computed, local},
+    backends::{local, notes},
     query::Query,
     topology::Topology,
 };
@@ -127,9 +127,9 @@ impl Engine {
 /// The plan as text, as JSON or as a graph.
 pub fn explain(plan: &Plan, format: ExplainFormat) -> String {
     match format {
-        ExplainFormat::Text => render::text(plan, &computed::notes(plan)),
-        ExplainFormat::Json => format!("{:#}", render::json(plan, &computed::notes(plan))),
-        ExplainFormat::Dot => render::dot(plan),
+        ExplainFormat::Text => render::text(plan, &notes::notes(plan)),
+        ExplainFormat::Json => format!("{:#}", render::json(plan, &notes::notes(plan))),
+        ExplainFormat::Dot => render::dot(plan, &notes::notes(plan)),
     }
 }
 

@@ -34,6 +34,15 @@ impl Shape {
         }
     }
 
+    /// How many bytes a value takes in a buffer, where a bit is a byte.
+    pub fn width(self) -> usize {
+        match self {
+            Self::Fixed(width) => width,
+            Self::Bits => 1,
+            Self::View => 16,
+        }
+    }
+
     /// How many bytes so many values take, without those at the page's end.
     pub fn bytes(self, rows: usize) -> usize {
         match self {
@@ -119,6 +128,11 @@ impl RowLayout {
     /// How many bytes header and minipages take for so many rows.
     pub fn bytes(&self, rows: usize) -> usize {
         LINE + self.columns.iter().map(|column| column.bytes(rows)).sum::<usize>()
+    }
+
+    /// How many bytes a row takes in a buffer, where bits are bytes; without those at the page's end.
+    pub fn row_bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.shape.width() + usize::from(column.is_nullable)).sum()
     }
 
     /// For how many rows there is room in a page of so many bytes, if each has so many bytes at the page's end on average.

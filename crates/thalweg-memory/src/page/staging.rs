@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thalweg_core::{Error, Result};
 
 use super::{
-    layout::{RowLayout, Shape},
+    layout::RowLayout,
     rows::{Lengths, Picked, Rows, view_of},
     source::{INLINE, Values},
 };
@@ -26,6 +26,9 @@ pub struct Staging {
     columns: Vec<Staged>,
     /// How many bytes each row takes at a page's end.
     tails: Vec<u32>,
+    /// How many bytes all rows of a partition take there, and how many they may, unless it is one row.
+    tail_bytes: Vec<usize>,
+    most_tail_bytes: usize,
     /// The bytes of what is longer than a view, by partition.
     longer: Vec<Vec<u8>>,
     /// Where the rows go that are put in at a time.
@@ -50,19 +53,12 @@ impl Staging {
     /// Errors: `Error::Environment` if there is not so much memory.
     pub fn new(layout: Arc<RowLayout>, partitions: usize, bytes: usize, past_caches: bool) -> Result<Self> {
         let pool = Pool::new(usize::MAX);
-        let width = |shape| match shape {
-            Shape::Fixed(width) => width,
-            Shape::Bits => 1,
-            Shape::View => 16,
-        };
-        let row: usize =
-            layout.columns().iter().map(|column| width(column.shape) + usize::from(column.is_nullable)).sum();
         let least = if bytes == 0 { 1 } else { 8 };
         // A multiple of eight, so that lines of buffers are lines of pages.
-        let rows = (bytes / partitions.max(1) / row.max(1)).clamp(least, 1 << 16);
+        let rows = (bytes / partitions.max(1) / layout.row_bytes().max(1)).clamp(least, 1 << 16);
         let rows = if rows < 8 { rows } else { rows / 8 * 8 };
         let column = |column: &super::layout::Column| {
-            let width = width(column.shape);
+            let width = column.shape.width();
             let cells = pool.take(width * rows * partitions);
             Ok(Staged {
                 cells: cells.ok_or_else(|| Error::environment("there is no memory for buffers of rows"))?,
@@ -72,9 +68,13 @@ impl Staging {
         };
         let columns = layout.columns().iter().map(column).collect::<Result<_>>()?;
         let tails = if layout.has_views() { vec![0; rows * partitions] } else { Vec::new() };
-        let longer = if layout.has_views() { vec![Vec::new(); partitions] } else { Vec::new() };
-        let counts = vec![0; partitions];
-        Ok(Self { layout, rows, counts, columns, tails, longer, places: Vec::new(), past_caches })
+        let (longer, tail_bytes) = match layout.has_views() {
+            true => (vec![Vec::new(); partitions], vec![0; partitions]),
+            false => (Vec::new(), Vec::new()),
+        };
+        let (counts, places) = (vec![0; partitions], Vec::new());
+        let most_tail_bytes = (bytes / partitions.max(1)).max(64);
+        Ok(Self { layout, rows, counts, columns, tails, tail_bytes, most_tail_bytes, longer, places, past_caches })
     }
 
     /// Puts in rows, each into its partition; returns how many of them. The partition of the one behind is full.
@@ -84,16 +84,10 @@ impl Staging {
         if self.places.len() < rows.len() {
             self.places.resize(rows.len(), 0);
         }
-        let (most, mut taken) = (self.rows as u32, 0);
-        for (place, partition) in self.places.iter_mut().zip(partitions) {
-            let count = &mut self.counts[*partition as usize];
-            if *count == most {
-                break;
-            }
-            *place = partition * most + *count;
-            *count += 1;
-            taken += 1;
-        }
+        let taken = match rows.source.has_tails() {
+            true => self.place::<true>(rows, partitions),
+            false => self.place::<false>(rows, partitions),
+        };
         let places = &self.places[..taken];
         let rows = rows.first(taken);
         for (number, (staged, column)) in self.columns.iter_mut().zip(rows.source.columns()).enumerate() {
@@ -129,6 +123,28 @@ impl Staging {
         taken
     }
 
+    /// Finds a place for each row, until one's partition is full; returns for how many.
+    fn place<const HAS_TAILS: bool>(&mut self, rows: &Picked<'_>, partitions: &[u32]) -> usize {
+        let (most, mut taken) = (self.rows as u32, 0);
+        for (place, partition) in self.places.iter_mut().zip(partitions) {
+            let count = &mut self.counts[*partition as usize];
+            if *count == most {
+                break;
+            }
+            if HAS_TAILS {
+                let (tail, bytes) = (rows.tail(taken), &mut self.tail_bytes[*partition as usize]);
+                if *count > 0 && *bytes + tail > self.most_tail_bytes {
+                    break;
+                }
+                *bytes += tail;
+            }
+            *place = partition * most + *count;
+            *count += 1;
+            taken += 1;
+        }
+        taken
+    }
+
     /// How many partitions there are.
     pub fn partitions(&self) -> usize {
         self.counts.len()
@@ -144,6 +160,9 @@ impl Staging {
         self.counts[partition] = 0;
         if let Some(longer) = self.longer.get_mut(partition) {
             longer.clear();
+            // A row of many megabytes leaves nothing behind.
+            longer.shrink_to(self.most_tail_bytes * 2);
+            self.tail_bytes[partition] = 0;
         }
     }
 }
@@ -220,6 +239,9 @@ impl Lengths for Waiting<'_> {
 
     fn tails(&self) -> usize {
         match self.staging.layout.has_views() {
+            true if self.first == 0 && self.rows == self.staging.counts[self.partition] as usize => {
+                self.staging.tail_bytes[self.partition]
+            }
             true => (0..self.rows).map(|row| self.tail(row)).sum(),
             false => 0,
         }

@@ -34,6 +34,18 @@ pub struct Subquery {
     pub inputs: Vec<Exchange>,
 }
 
+impl ParallelPlan {
+    /// How many pairs of a sender and a receiver there are between which rows are divided by keys.
+    pub fn keyed_pairs(&self) -> usize {
+        let senders = |exchange: &Exchange| match exchange.route {
+            Route::Gather => 0,
+            Route::Keyed { .. } => self.subqueries[exchange.from.0].instances,
+        };
+        let pairs = |subquery: &Subquery| subquery.inputs.iter().map(senders).sum::<usize>() * subquery.instances;
+        self.subqueries.iter().map(pairs).sum()
+    }
+}
+
 /// How rows get from all instances of one subquery to all instances of the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {

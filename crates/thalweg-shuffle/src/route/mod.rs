@@ -22,6 +22,19 @@ pub enum Destinations {
     },
 }
 
+impl Destinations {
+    /// A row and a partition for each copy of the selected rows, in their order.
+    pub fn each(&self, rows: &[u32]) -> (Vec<u32>, Vec<u32>) {
+        match self {
+            Self::One(of) => (rows.to_vec(), of.clone()),
+            Self::Lines { line, lines } => {
+                let to = |number: usize| lines[line[number] as usize].iter().map(move |to| (rows[number], *to));
+                (0..line.len()).flat_map(to).unzip()
+            }
+        }
+    }
+}
+
 /// Decides which partitions rows go to.
 pub trait Route: Send {
     /// How many partitions there are.

@@ -5,12 +5,12 @@ use std::{cmp::Reverse, sync::Arc};
 use thalweg_core::Result;
 use thalweg_memory::{
     page::{
+        Page,
         layout::RowLayout,
         rows::{Picked, Rows},
         shared::Padded,
         source::Source,
         staging::Staging,
-        writer::{Growth, PageWriter},
     },
     pool::Pool,
     sync::{AtomicUsize, Mutex, Ordering},
@@ -21,6 +21,7 @@ use super::{
     buffered::{Buffers, stage},
     manager::{Filled, Outlet},
     ordered::around,
+    own::OwnPage,
     work::{Scatter, Work, share},
 };
 
@@ -33,15 +34,9 @@ pub struct LocalMerge {
     threads: usize,
     buffers: Vec<Padded<Mutex<Staging>>>,
     /// By thread, then by partition.
-    pages: Vec<Vec<Padded<Mutex<Local>>>>,
+    pages: Vec<Vec<Padded<Mutex<OwnPage>>>>,
     /// How many pages of each partition were passed on.
     passed: Vec<Padded<AtomicUsize>>,
-}
-
-/// A partition's pages of one thread.
-struct Local {
-    growth: Growth,
-    open: Option<PageWriter>,
 }
 
 impl LocalMerge {
@@ -56,7 +51,7 @@ impl LocalMerge {
         sizes: Sizes,
         buffers: Buffers,
     ) -> Result<Self> {
-        let local = || Padded(Mutex::new(Local { growth: Growth::new(sizes.smallest, sizes.largest), open: None }));
+        let local = || Padded(Mutex::new(OwnPage::new(sizes)));
         let pages = (0..threads).map(|_| (0..partitions).map(|_| local()).collect()).collect();
         let buffer = |_| Ok(Padded(Mutex::new(buffers.of_thread(&layout, partitions, threads)?)));
         let buffers = (0..threads).map(buffer).collect::<Result<_>>()?;
@@ -68,33 +63,21 @@ impl LocalMerge {
         self.passed.len()
     }
 
-    fn pass_on(&self, partition: u32, page: PageWriter, outlet: &dyn Outlet) -> Result<()> {
+    fn pass_on(&self, partition: u32, page: Page, outlet: &dyn Outlet) -> Result<()> {
         let number = self.passed[partition as usize].0.fetch_add(1, Ordering::AcqRel);
-        outlet.take(Filled { partition, number, page: page.finish() })
+        outlet.take(Filled { partition, number, page })
     }
 
     /// Puts rows into pages of one thread, and passes on those that are full.
-    fn fill<R: Rows + Copy>(&self, local: &mut Local, partition: u32, mut rows: R, outlet: &dyn Outlet) -> Result<()> {
-        while !rows.is_empty() {
-            let page = match &mut local.open {
-                Some(page) => page,
-                None => match local.growth.open(&self.layout, &self.pool, rows.tail(0))? {
-                    Some(page) => local.open.insert(page),
-                    None => {
-                        outlet.wait()?;
-                        continue;
-                    }
-                },
-            };
-            rows = rows.behind(page.append(&rows));
-            if !rows.is_empty()
-                && let Some(page) = local.open.take()
-            {
-                local.growth.closed(&self.layout, page.rows(), page.tail_bytes(), true);
-                self.pass_on(partition, page, outlet)?;
+    fn fill<R: Rows + Copy>(&self, own: &mut OwnPage, partition: u32, mut rows: R, outlet: &dyn Outlet) -> Result<()> {
+        loop {
+            let pass_on = |page| self.pass_on(partition, page, outlet);
+            rows = rows.behind(own.fill(&self.layout, &self.pool, rows, pass_on)?);
+            if rows.is_empty() {
+                return Ok(());
             }
+            outlet.wait()?;
         }
-        Ok(())
     }
 
     fn empty(&self, thread: usize, buffers: &mut Staging, partition: u32, outlet: &dyn Outlet) -> Result<()> {
@@ -109,23 +92,20 @@ impl LocalMerge {
         let mut open = Vec::new();
         for thread in &self.pages {
             let mut local = thread[partition as usize].0.lock();
-            if let Some(page) = local.open.take_if(|page| page.rows() > 0) {
-                local.growth.closed(&self.layout, page.rows(), page.tail_bytes(), false);
-                open.push(page);
-            }
+            open.extend(local.close(&self.layout));
         }
         open.sort_by_key(|page| Reverse(page.rows()));
         let mut open = open.into_iter();
         let Some(fullest) = open.next() else { return Ok(()) };
         // What does not fit into it goes into pages of the same kind.
-        let mut merged = Local { growth: Growth::new(fullest.size(), fullest.size()), open: Some(fullest) };
+        let mut merged = OwnPage::with(fullest);
         for page in open {
             let batch = page.finish().batch()?;
             let source = Source::new(&self.layout, &batch)?;
             let rows: Vec<u32> = (0..batch.num_rows() as u32).collect();
             self.fill(&mut merged, partition, Picked { source: &source, rows: &rows }, outlet)?;
         }
-        merged.open.map_or(Ok(()), |page| self.pass_on(partition, page, outlet))
+        merged.open.map_or(Ok(()), |page| self.pass_on(partition, page.finish(), outlet))
     }
 }
 

@@ -8,42 +8,53 @@ use thalweg_memory::{
     page::{
         Page,
         layout::{LARGEST, RowLayout, SMALLEST},
-        rows::Picked,
+        rows::{Lengths, Picked, Rows},
         source::Source,
-        writer::{Growth, PageWriter},
+        staging::Staging,
     },
     pool::Pool,
 };
 
-use super::order::Order;
+use super::{choice::Walk, order::Order, own::OwnPage};
 use crate::route::Destinations;
 
-/// The sending end of an exchange: a histogram for each batch, then the rows of each partition behind each other into its page,
-/// column by column.
+/// The sending end of an exchange.
 ///
 /// Pages begin small and grow where many rows go, so that a thousand partitions cost what their rows do. A page leaves when it is
-/// full, or when it is sealed. Rows of one partition keep their order.
+/// full, or when all are sealed. Rows of one partition keep their order.
 ///
-/// Source: the hybrid partitioning of the shuffle thesis (section 3.5.3) for one thread, which needs no lock.
+/// Source: the shuffle thesis, sections 3.4.2 (buffers) and 3.5.3 (a histogram for each batch), for one thread, which needs no lock.
 pub struct Outbox {
+    pages: Pages,
+    buffers: Option<Buffers>,
+    pending: Option<Pending>,
+    /// 0, 1, 2 … for batches of which all rows are meant.
+    all: Vec<u32>,
+    /// Whether no row is in it.
+    is_empty: bool,
+}
+
+struct Pages {
     layout: Arc<RowLayout>,
     pool: Pool,
-    partitions: Vec<Partition>,
-    pending: Option<Pending>,
+    partitions: Vec<OwnPage>,
 }
 
-struct Partition {
-    growth: Growth,
-    open: Option<PageWriter>,
+/// Where rows wait before they go into a page.
+struct Buffers {
+    staging: Staging,
+    /// How many rows of the buffer that is being emptied are in pages.
+    emptied: usize,
 }
 
-/// A batch of which not all rows are in pages yet.
-struct Pending {
-    batch: RecordBatch,
-    order: Order,
-    partition: usize,
-    /// How many rows of the partition are in pages.
-    done: usize,
+/// What was begun, and waits for room.
+enum Pending {
+    /// The rows of a batch, partition by partition; of this partition so many are in pages.
+    Hybrid { batch: RecordBatch, order: Order, partition: usize, done: usize },
+    /// The rows of a batch and their partitions, as they came; so many are in buffers.
+    Buffered { batch: RecordBatch, rows: Vec<u32>, partitions: Vec<u32>, done: usize },
+    /// All pages are to be closed.
+    Seal,
 }
 
 /// How large pages are.
@@ -66,10 +77,10 @@ impl Sizes {
     }
 }
 
-/// Whether all rows are in pages.
+/// Whether what was begun is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All are.
+    /// It is.
     Done,
     /// The pool has no room: [`Outbox::resume`] goes on when it has. All open pages were sealed, full or not: senders that wait
     /// with pages open could wait for each other for ever.
@@ -78,90 +89,189 @@ pub enum Progress {
 
 impl Outbox {
     /// An outbox for so many partitions of rows of a layout.
-    pub fn new(layout: Arc<RowLayout>, pool: Pool, partitions: usize, sizes: Sizes) -> Self {
-        let partition = |_| Partition { growth: Growth::new(sizes.smallest, sizes.largest), open: None };
-        Self { layout, pool, partitions: (0..partitions).map(partition).collect(), pending: None }
+    ///
+    /// Errors: `Error::Environment` if there is no memory for buffers.
+    pub fn new(layout: Arc<RowLayout>, pool: Pool, partitions: usize, sizes: Sizes, walk: Walk) -> Result<Self> {
+        let buffers = match walk {
+            Walk::Hybrid => None,
+            Walk::Buffered { bytes } => {
+                let staging = Staging::new(Arc::clone(&layout), partitions, bytes, false)?;
+                Some(Buffers { staging, emptied: 0 })
+            }
+        };
+        let partitions = (0..partitions).map(|_| OwnPage::new(sizes)).collect();
+        let pages = Pages { layout, pool, partitions };
+        Ok(Self { pages, buffers, pending: None, all: Vec::new(), is_empty: true })
     }
 
-    /// Puts the selected rows of a batch (`None` is all) into pages; those that become full are appended to `full` with their
-    /// partition.
+    /// Whether no row is in it.
+    pub fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// Takes in the selected rows of a batch (`None` is all); pages that become full are appended to `full` with their partition.
     ///
-    /// Errors: `Error::Bug` if the columns are not the layout's, or another batch is waiting; `Error::Environment` for a row that is
+    /// Errors: `Error::Bug` if the columns are not the layout's, or something waits for room; `Error::Environment` for a row that is
     /// too long for any page.
     pub fn scatter(
         &mut self,
         batch: &RecordBatch,
         selected: Option<&[u32]>,
-        destinations: &Destinations,
+        destinations: Destinations,
         full: &mut Vec<(u32, Page)>,
     ) -> Result<Progress> {
         if self.pending.is_some() {
             return Err(Error::bug("an outbox takes one batch after the other"));
         }
-        let order = Order::new(selected, destinations, self.partitions.len());
-        self.pending = Some(Pending { batch: batch.clone(), order, partition: 0, done: 0 });
-        self.resume(full)
+        self.is_empty = false;
+        let Some(buffers) = &mut self.buffers else {
+            let order = Order::new(selected, &destinations, self.pages.partitions.len());
+            self.pending = Some(Pending::Hybrid { batch: batch.clone(), order, partition: 0, done: 0 });
+            return self.resume(full);
+        };
+        let known = self.all.len() as u32;
+        self.all.extend(known..batch.num_rows() as u32);
+        let rows = selected.unwrap_or(&self.all[..batch.num_rows()]);
+        let source = Source::new(&self.pages.layout, batch)?;
+        // What is not finished keeps its rows; most batches need not be copied for that.
+        let mut put = |rows: &[u32], partitions: &[u32]| buffers.put(&mut self.pages, &source, rows, partitions, full);
+        let pending = |rows: &[u32], partitions: Vec<u32>, done| {
+            let is_short = done < partitions.len();
+            is_short.then(|| Pending::Buffered { batch: batch.clone(), rows: rows.to_vec(), partitions, done })
+        };
+        self.pending = match destinations {
+            Destinations::One(partitions) => {
+                let done = put(rows, &partitions)?;
+                pending(rows, partitions, done)
+            }
+            lines => {
+                let (rows, partitions) = lines.each(rows);
+                let done = put(&rows, &partitions)?;
+                pending(&rows, partitions, done)
+            }
+        };
+        Ok(self.progress(full))
     }
 
-    /// Goes on with the batch for which there was no room.
+    /// Goes on with what waits for room.
+    ///
+    /// Errors: as [`Outbox::scatter`].
     pub fn resume(&mut self, full: &mut Vec<(u32, Page)>) -> Result<Progress> {
-        let Some(mut pending) = self.pending.take() else { return Ok(Progress::Done) };
-        let batch = pending.batch.clone();
-        let source = Source::new(&self.layout, &batch)?;
-        while pending.partition < pending.order.partitions() {
-            let rows = pending.order.of_partition(pending.partition);
-            let partition = &mut self.partitions[pending.partition];
-            pending.done += partition.fill(&self.layout, &self.pool, &source, &rows[pending.done..], |page| {
-                full.push((pending.partition as u32, page));
-            })?;
-            if pending.done < rows.len() {
-                self.pending = Some(pending);
-                self.seal(full);
-                return Ok(Progress::NoRoom);
+        let pages = &mut self.pages;
+        self.pending = match self.pending.take() {
+            None => None,
+            Some(Pending::Hybrid { batch, order, mut partition, mut done }) => {
+                let source = Source::new(&pages.layout, &batch)?;
+                loop {
+                    if partition == order.partitions() {
+                        break None;
+                    }
+                    let rows = order.of_partition(partition);
+                    done += pages.fill(partition, Picked { source: &source, rows: &rows[done..] }, full)?;
+                    if done < rows.len() {
+                        drop(source);
+                        break Some(Pending::Hybrid { batch, order, partition, done });
+                    }
+                    (partition, done) = (partition + 1, 0);
+                }
             }
-            (pending.partition, pending.done) = (pending.partition + 1, 0);
-        }
-        Ok(Progress::Done)
+            Some(Pending::Buffered { batch, rows, partitions, mut done }) => {
+                let source = Source::new(&pages.layout, &batch)?;
+                if let Some(buffers) = &mut self.buffers {
+                    done += buffers.put(pages, &source, &rows[done..], &partitions[done..], full)?;
+                }
+                drop(source);
+                (done < rows.len()).then_some(Pending::Buffered { batch, rows, partitions, done })
+            }
+            Some(Pending::Seal) => {
+                let is_done = self.buffers.as_mut().map_or(Ok(true), |buffers| buffers.empty_all(pages, full))?;
+                self.is_empty = is_done;
+                if is_done {
+                    pages.close(full);
+                }
+                (!is_done).then_some(Pending::Seal)
+            }
+        };
+        Ok(self.progress(full))
     }
 
     /// Closes all pages that have rows, as a watermark or a barrier asks for; what comes later goes into new ones.
-    pub fn seal(&mut self, sealed: &mut Vec<(u32, Page)>) {
+    ///
+    /// Errors: as [`Outbox::scatter`].
+    pub fn seal(&mut self, sealed: &mut Vec<(u32, Page)>) -> Result<Progress> {
+        match self.pending {
+            Some(_) => return Err(Error::bug("an outbox is sealed when all rows of a batch are in it")),
+            None if self.is_empty => return Ok(Progress::Done),
+            None => self.pending = Some(Pending::Seal),
+        }
+        self.resume(sealed)
+    }
+
+    fn progress(&mut self, full: &mut Vec<(u32, Page)>) -> Progress {
+        if self.pending.is_none() {
+            return Progress::Done;
+        }
+        self.pages.close(full);
+        Progress::NoRoom
+    }
+}
+
+impl Pages {
+    /// Puts rows into pages; returns how many there was room for.
+    fn fill<R: Rows + Copy>(&mut self, partition: usize, rows: R, full: &mut Vec<(u32, Page)>) -> Result<usize> {
+        self.partitions[partition].fill(&self.layout, &self.pool, rows, |page| {
+            full.push((partition as u32, page));
+            Ok(())
+        })
+    }
+
+    fn close(&mut self, closed: &mut Vec<(u32, Page)>) {
         for (number, partition) in (0..).zip(&mut self.partitions) {
-            if let Some(writer) = partition.open.take_if(|writer| writer.rows() > 0) {
-                partition.growth.closed(&self.layout, writer.rows(), writer.tail_bytes(), false);
-                sealed.push((number, writer.finish()));
-            }
+            closed.extend(partition.close(&self.layout).map(|page| (number, page.finish())));
         }
     }
 }
 
-impl Partition {
-    /// Puts rows into pages; returns how many there was room for.
-    fn fill(
+impl Buffers {
+    /// Puts rows into buffers, and what is in a full one into a page; returns how many of the rows there was room for.
+    fn put(
         &mut self,
-        layout: &Arc<RowLayout>,
-        pool: &Pool,
+        pages: &mut Pages,
         source: &Source<'_>,
         rows: &[u32],
-        mut full: impl FnMut(Page),
+        partitions: &[u32],
+        full: &mut Vec<(u32, Page)>,
     ) -> Result<usize> {
         let mut done = 0;
-        while done < rows.len() {
-            let writer = match &mut self.open {
-                Some(writer) => writer,
-                None => match self.growth.open(layout, pool, source.tail(rows[done] as usize))? {
-                    Some(writer) => self.open.insert(writer),
-                    None => return Ok(done),
-                },
-            };
-            done += writer.append(&Picked { source, rows: &rows[done..] });
-            if done < rows.len()
-                && let Some(writer) = self.open.take()
-            {
-                self.growth.closed(layout, writer.rows(), writer.tail_bytes(), true);
-                full(writer.finish());
+        loop {
+            done += self.staging.put(&Picked { source, rows: &rows[done..] }, &partitions[done..]);
+            match partitions.get(done) {
+                Some(partition) if self.empty(pages, *partition as usize, full)? => {}
+                _ => return Ok(done),
             }
         }
-        Ok(done)
+    }
+
+    /// Puts what is in a buffer into pages; returns whether there was room for all.
+    fn empty(&mut self, pages: &mut Pages, partition: usize, full: &mut Vec<(u32, Page)>) -> Result<bool> {
+        let rows = self.staging.waiting(partition).behind(self.emptied);
+        let put = pages.fill(partition, rows, full)?;
+        if put < rows.len() {
+            self.emptied += put;
+            return Ok(false);
+        }
+        self.staging.clear(partition);
+        self.emptied = 0;
+        Ok(true)
+    }
+
+    fn empty_all(&mut self, pages: &mut Pages, full: &mut Vec<(u32, Page)>) -> Result<bool> {
+        // The one that was being emptied is the first that has any.
+        for partition in 0..self.staging.partitions() {
+            if !self.staging.waiting(partition).is_empty() && !self.empty(pages, partition, full)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }

@@ -14,7 +14,10 @@ use thalweg_memory::{
     pool::Pool,
 };
 
-use super::outbox::{Outbox, Progress, Sizes};
+use super::{
+    choice::Walk,
+    outbox::{Outbox, Progress, Sizes},
+};
 use crate::route::Destinations;
 
 /// Rows of a kind, and the same values in the types that pages hold.
@@ -114,9 +117,23 @@ pub(super) fn deep(column: &ArrayRef) -> ArrayRef {
     }
 }
 
+/// Takes pages, and goes on until all is done; returns whether there was no room in between.
+fn finish(outbox: &mut Outbox, mut progress: Progress, full: &mut Vec<(u32, Page)>, received: &mut [Received]) -> bool {
+    let was_full = progress == Progress::NoRoom;
+    loop {
+        full.drain(..).for_each(|(partition, page)| received[partition as usize].take(&page));
+        if progress == Progress::Done {
+            return was_full;
+        }
+        progress = outbox.resume(full).unwrap();
+        assert!(progress == Progress::Done || !full.is_empty(), "no room though pages came back");
+    }
+}
+
 #[test]
 fn each_row_once_in_its_partition_and_pages_are_full() {
-    for seed in 0..150 {
+    let (mut short, mut short_seals) = (0, 0);
+    for seed in 0..300 {
         let mut random = StdRng::seed_from_u64(seed);
         let partitions = [1, 2, 3, 32, 1000, 1024][random.random_range(0..6)];
         let (kind, skew) = (random.random_range(0..5), random.random_range(0..3));
@@ -124,10 +141,15 @@ fn each_row_once_in_its_partition_and_pages_are_full() {
         let layout = Arc::new(RowLayout::new(Arc::clone(&held)).unwrap());
         // Sometimes so little that pages must come back first.
         let is_tight = partitions <= 32 && random.random_bool(0.5);
-        let pool = Pool::new(if is_tight { 512 << 10 } else { 1 << 30 });
-        let largest = if is_tight { 8 << 10 } else { [4 << 10, 64 << 10][random.random_range(0..2)] };
-        let mut outbox =
-            Outbox::new(Arc::clone(&layout), pool.clone(), partitions, Sizes { smallest: 4 << 10, largest });
+        let pool = Pool::new(if is_tight { (partitions + 1) * (8 << 10) } else { 1 << 30 });
+        let largest = if is_tight { 4 << 10 } else { [4 << 10, 64 << 10][random.random_range(0..2)] };
+        let walk = match seed % 3 {
+            0 => Walk::Hybrid,
+            // From a row in each buffer to more than a batch has.
+            _ => Walk::Buffered { bytes: [0, 10_000, 1 << 20][random.random_range(0..3)] },
+        };
+        let sizes = Sizes { smallest: 4 << 10, largest };
+        let mut outbox = Outbox::new(Arc::clone(&layout), pool.clone(), partitions, sizes, walk).unwrap();
         let mut received: Vec<Received> = (0..partitions).map(|_| Received::default()).collect();
         let mut was_full = false;
         for _ in 0..random.random_range(1..6) {
@@ -144,31 +166,29 @@ fn each_row_once_in_its_partition_and_pages_are_full() {
                 received.expected.push(take_record_batch(&same, &UInt32Array::from_iter_values(mine)).unwrap());
             }
             let mut full = Vec::new();
-            let mut progress = outbox.scatter(&given, selected, &to, &mut full).unwrap();
-            loop {
-                full.drain(..).for_each(|(partition, page)| received[partition as usize].take(&page));
-                if progress == Progress::Done {
-                    break;
-                }
-                was_full = true;
-                progress = outbox.resume(&mut full).unwrap();
-                assert!(progress == Progress::Done || !full.is_empty(), "seed {seed}: no room though pages came back");
-            }
+            let progress = outbox.scatter(&given, selected, to.clone(), &mut full).unwrap();
+            let is_short = finish(&mut outbox, progress, &mut full, &mut received);
+            short += u32::from(is_short);
+            was_full |= is_short;
             if random.random_bool(0.4) {
-                outbox.seal(&mut full);
-                full.drain(..).for_each(|(partition, page)| received[partition as usize].take(&page));
+                let progress = outbox.seal(&mut full).unwrap();
+                let is_short = finish(&mut outbox, progress, &mut full, &mut received);
+                short_seals += u32::from(is_short);
+                was_full |= is_short;
+                assert!(outbox.is_empty());
                 let pages = received.iter_mut().map(|received| std::mem::take(&mut received.pages));
                 pages.filter(|_| !was_full).for_each(|pages| full_but_the_last(&pages, 8010));
                 was_full = false;
             }
         }
         let mut last = Vec::new();
-        outbox.seal(&mut last);
-        last.drain(..).for_each(|(partition, page)| received[partition as usize].take(&page));
+        let progress = outbox.seal(&mut last).unwrap();
+        finish(&mut outbox, progress, &mut last, &mut received);
         received.iter().for_each(|received| received.check(&held));
         drop(outbox);
         assert_eq!(pool.used(), 0, "seed {seed}: every page went back");
     }
+    assert!(short > 20 && short_seals > 5, "{short} batches and {short_seals} seals had to wait for room");
 }
 
 #[test]
@@ -177,12 +197,16 @@ fn a_row_larger_than_a_page_gets_one_of_its_own() {
     let texts: ArrayRef = Arc::new(StringArray::from(vec!["short", long.as_str(), "short again"]));
     let schema = Arc::new(Schema::new(vec![Field::new("c0", DataType::Utf8View, true)]));
     let layout = Arc::new(RowLayout::new(schema).unwrap());
-    let mut outbox = Outbox::new(layout, Pool::new(1 << 20), 1, Sizes { smallest: 4 << 10, largest: 4 << 10 });
-    let mut pages = Vec::new();
-    let to = Destinations::One(vec![0; 3]);
-    assert_eq!(outbox.scatter(&batch(vec![texts]), None, &to, &mut pages).unwrap(), Progress::Done);
-    outbox.seal(&mut pages);
-    let rows: Vec<usize> = pages.iter().map(|(_, page)| page.rows()).collect();
-    assert_eq!(rows, [1, 1, 1]);
-    assert!(pages[1].1.size() > 100_000 && pages[2].1.size() == 4 << 10);
+    let rows = batch(vec![texts]);
+    for walk in [Walk::Hybrid, Walk::Buffered { bytes: 1000 }] {
+        let sizes = Sizes { smallest: 4 << 10, largest: 4 << 10 };
+        let mut outbox = Outbox::new(Arc::clone(&layout), Pool::new(1 << 20), 1, sizes, walk).unwrap();
+        let mut pages = Vec::new();
+        let to = Destinations::One(vec![0; 3]);
+        assert_eq!(outbox.scatter(&rows, None, to, &mut pages).unwrap(), Progress::Done);
+        assert_eq!(outbox.seal(&mut pages).unwrap(), Progress::Done);
+        let rows: Vec<usize> = pages.iter().map(|(_, page)| page.rows()).collect();
+        assert_eq!(rows, [1, 1, 1]);
+        assert!(pages[1].1.size() > 100_000 && pages[2].1.size() == 4 << 10);
+    }
 }

@@ -79,15 +79,25 @@ impl Variant {
         }
     }
 
+    /// How many bytes of pages it needs at least: one that is open for whoever has pages of their own, and one on its way.
+    pub fn least_memory(self, setup: &Setup) -> usize {
+        let writers = match self {
+            // Its pages are open while a partition is written only.
+            Self::Radix => 0,
+            Self::LocalMerge => setup.threads,
+            _ => 1,
+        };
+        setup.partitions * writers * setup.sizes.largest.max(SMALLEST) * 2
+    }
+
     /// Makes it.
     ///
     /// Errors: `Error::Environment` where the pool is too small for a page that each partition has open.
     pub fn make(self, setup: &Setup) -> Result<Box<dyn Scatter>> {
         let Setup { layout, pool, partitions, threads, sizes, buffers } = setup;
         let (partitions, threads) = (*partitions, *threads);
-        let writers = if self == Self::LocalMerge { threads } else { 1 };
-        let least = partitions * writers * sizes.largest.max(SMALLEST) * 2;
-        if self != Self::Radix && least > pool.budget() {
+        let least = self.least_memory(setup);
+        if least > pool.budget() {
             let message = format!(
                 "{self} scattering into {partitions} partitions needs at least {least} bytes for pages, and has {}",
                 pool.budget()

@@ -96,9 +96,8 @@ impl<'a> Work<'a> {
         };
         Ok(match destinations {
             Destinations::One(of) => Prepared { source, rows: Cow::Borrowed(rows), partitions: Cow::Owned(of) },
-            Destinations::Lines { line, lines } => {
-                let to = |number: usize| lines[line[number] as usize].iter().map(move |to| (rows[number], *to));
-                let (rows, partitions): (Vec<u32>, Vec<u32>) = (0..line.len()).flat_map(to).unzip();
+            lines => {
+                let (rows, partitions) = lines.each(rows);
                 Prepared { source, rows: Cow::Owned(rows), partitions: Cow::Owned(partitions) }
             }
         })

@@ -110,7 +110,7 @@ fn plan_text(script: &str) -> String {
 }
 
 fn tree(plan: &Plan) -> String {
-    let text = render::text(plan, &render::Notes::new());
+    let text = render::text(plan, &render::Notes::default());
     let lines = text.lines().map(|line| line.split("  [subquery").next().unwrap_or(line).trim_end());
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -1,5 +1,5 @@
 //! Where a plan runs.
 
-pub mod computed;
 pub mod local;
 mod not_null;
+pub mod notes;

@@ -1,6 +1,6 @@
-//! What computes each node of a plan: kernels of ours, or DataFusion.
+//! What computes each node of a plan, kernels of ours or DataFusion; and how rows get to instances.
 
-use std::cell::Cell;
+use std::{cell::Cell, collections::HashMap};
 
 use datafusion_common::DFSchema;
 use datafusion_expr::Expr;
@@ -9,12 +9,38 @@ use thalweg_expressions::{aggregate, compile};
 use thalweg_operators::aggregate::functions::native;
 use thalweg_plan::{
     Node, NodeId, Plan, node,
+    parallel::{Route, parallelize},
     render::{ComputedBy, Notes},
     settings::FloatSum,
 };
+use thalweg_runtime::share::Share;
 
-/// What computes each node, where there is something to compute.
+use super::local::columns;
+
+/// What is known of how a plan runs.
 pub fn notes(plan: &Plan) -> Notes {
+    Notes { computed: computed(plan), scattered: scattered(plan) }
+}
+
+/// How the rows of inputs get into pages, where they are divided by keys.
+fn scattered(plan: &Plan) -> HashMap<(NodeId, usize), &'static str> {
+    let cut = parallelize(plan);
+    let mut scattered = HashMap::new();
+    for subquery in &cut.subqueries {
+        // What is too little to run with is said when it is run.
+        let Ok(share) = Share::new(&plan.settings, cut.keyed_pairs(), subquery.instances) else { continue };
+        for (number, input) in subquery.inputs.iter().enumerate() {
+            let (Route::Keyed { .. }, Some(sender)) = (&input.route, cut.subqueries[input.from.0].nodes.last()) else {
+                continue;
+            };
+            let walk = share.walk(&columns(&plan.node(*sender).schema));
+            scattered.insert((subquery.nodes[0], number), walk.map_or("copied", |walk| walk.name()));
+        }
+    }
+    scattered
+}
+
+fn computed(plan: &Plan) -> HashMap<NodeId, ComputedBy> {
     let computed = |(id, planned): (NodeId, &thalweg_plan::plan::PlanNode)| {
         let by = match (&planned.node, planned.inputs.first()) {
             (node, Some(input)) => of_node(node, &plan.node(*input).schema.columns, plan.settings.float_sum),

@@ -1,0 +1,56 @@
+//! What of the exchanges' memory is one sender's, and what it makes of it.
+
+use arrow_schema::SchemaRef;
+use thalweg_core::{Error, Result};
+use thalweg_memory::page::layout::SMALLEST;
+use thalweg_plan::settings::{Scatter, Settings};
+use thalweg_shuffle::scatter::{Sizes, choice::Walk};
+
+use crate::packing::Packing;
+
+/// Buffers do not take more than this: they pay while they lie in the caches.
+const BUFFERS: usize = 1 << 20;
+
+/// What one sender of an exchange has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// How many bytes its pages may take.
+    pub pages: usize,
+    /// How many bytes its buffers may take.
+    pub buffers: usize,
+    /// How large its pages are.
+    pub sizes: Sizes,
+    receivers: usize,
+    asked: Scatter,
+}
+
+impl Share {
+    /// What `'exchange.memory'` leaves to a sender with so many receivers, where so many pairs of a sender and a receiver share it.
+    ///
+    /// Errors: `Error::Query` if it is too little for a page that is open and one that is on its way, for each pair.
+    pub fn new(settings: &Settings, pairs: usize, receivers: usize) -> Result<Self> {
+        let (memory, pairs) = (settings.exchange_memory, pairs.max(1));
+        let least = 2 * SMALLEST * pairs;
+        if memory < least {
+            let message = format!(
+                "'exchange.memory' is {memory} bytes, and {pairs} pairs of a sender and a receiver need {least}"
+            );
+            return Err(Error::query(message).with_hint("SET a larger 'exchange.memory', or a smaller 'parallelism'"));
+        }
+        let all = memory / pairs * receivers;
+        let buffers = (all / 8).min(all - 2 * SMALLEST * receivers).min(BUFFERS);
+        let pages = all - buffers;
+        let sizes = Sizes::within(pages, 1, receivers);
+        Ok(Self { pages, buffers, sizes, receivers, asked: settings.exchange_scatter })
+    }
+
+    /// How it fills its pages with rows of a schema; `None` where pages cannot hold these, which are copied.
+    pub fn walk(&self, schema: &SchemaRef) -> Option<Walk> {
+        let packing = Packing::new(schema, false)?;
+        Some(match self.asked {
+            Scatter::Auto => Walk::choose(packing.layout().row_bytes(), self.receivers, self.buffers),
+            Scatter::Buffered => Walk::Buffered { bytes: self.buffers },
+            Scatter::Hybrid => Walk::Hybrid,
+        })
+    }
+}
