@@ -30,7 +30,9 @@ const ALLOWED: [(&str, &[&str], &[&str]); 12] = [
         &["thalweg-core", "thalweg-memory", "thalweg-plan", "thalweg-shuffle"],
         &[
             "arrow-array",
+            "arrow-buffer",
             "arrow-cast",
+            "arrow-row",
             "arrow-schema",
             "arrow-select",
             "hdrhistogram",

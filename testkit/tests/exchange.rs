@@ -8,11 +8,12 @@ use std::{
 };
 
 use arrow_array::{
-    ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray,
-    TimestampMicrosecondArray,
+    Array, ArrayRef, BooleanArray, Decimal128Array, DictionaryArray, Float64Array, Int64Array, ListArray, MapArray,
+    RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
     types::{Int8Type, Int32Type},
 };
-use arrow_schema::{Field, Schema};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_schema::{DataType, Field, Schema};
 use testkit::{
     script::{Item, Scripts},
     show,
@@ -159,6 +160,50 @@ fn every_type_and_every_kind_of_aggregate_comes_out_as_without_an_exchange_howev
             "SELECT window_end, {keys}, count(*), {kept} FROM {WINDOW} WHERE n % 5 <> 1 GROUP BY window_end, {keys}"
         );
         check(&memory, &sql, [How::tight(3, 3), How { instances: 2, memory: 64 << 20, batch_rows: 300 }]);
+    }
+}
+
+/// The same stream with a list, a struct and a map in each row.
+fn nested_stream(keys: i64) -> Memory {
+    let of = |plain: RecordBatch| {
+        let (numbers, words) = (plain.column_by_name("n").unwrap(), plain.column_by_name("w").unwrap());
+        let rows = plain.num_rows();
+        let valid = |every: usize| Some(NullBuffer::from_iter((0..rows).map(|row| row % every != 0)));
+        let lengths = || OffsetBuffer::from_lengths((0..rows).map(|row| row % 3));
+        let items = (0..rows).filter(|row| row % 3 > 0).flat_map(|row| vec![row as i64; row % 3]);
+        let items: ArrayRef = Arc::new(Int64Array::from_iter(items.map(|n| (n % 5 != 0).then_some(n))));
+        let item = Arc::new(Field::new_list_field(DataType::Int64, true));
+        let list = ListArray::new(item, lengths(), Arc::clone(&items), valid(4));
+        let fields = vec![Field::new("n", DataType::Int64, true), Field::new("w", words.data_type().clone(), true)];
+        let parts = StructArray::new(fields.into(), vec![Arc::clone(numbers), Arc::clone(words)], valid(7));
+        let names = Arc::new(StringArray::from_iter_values((0..items.len()).map(|n| format!("name {n}"))));
+        let entry = vec![Field::new("keys", DataType::Utf8, false), Field::new("values", DataType::Int64, true)];
+        let entries = StructArray::new(entry.into(), vec![names, items], None);
+        let entry = Arc::new(Field::new("entries", entries.data_type().clone(), false));
+        let map = MapArray::new(entry, lengths(), entries, valid(5), false);
+        let nested: [(&str, ArrayRef); 3] = [("l", Arc::new(list)), ("p", Arc::new(parts)), ("m", Arc::new(map))];
+        let names = plain.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+        let plain = names.into_iter().zip(plain.columns().to_vec());
+        let all = plain.chain(nested.map(|(name, column)| (name.to_string(), column)));
+        RecordBatch::try_from_iter_with_nullable(all.map(|(name, column)| (name, column, true))).unwrap()
+    };
+    let memory = Memory::default();
+    let partition = |number: i64| (0..ROWS / 1000).map(move |batch| of(rows(number, batch * 1000, keys))).collect();
+    memory.put("s", (0..4).map(partition).collect()).unwrap();
+    memory
+}
+
+#[test]
+fn lists_structs_and_maps_come_out_as_without_an_exchange() {
+    let memory = nested_stream(40);
+    let text = "string_agg(CAST(l AS STRING), ';' ORDER BY n, k)";
+    for kept in ["count(l), count(p), count(m)", text] {
+        for rows in ["n % 5 <> 1", "true"] {
+            let sql =
+                format!("SELECT window_end, k, count(*), {kept} FROM {WINDOW} WHERE {rows} GROUP BY window_end, k");
+            let roomy = How { instances: 2, memory: 64 << 20, batch_rows: 300 };
+            check(&memory, &sql, [How { instances: 3, memory: 1 << 20, batch_rows: 1000 }, roomy]);
+        }
     }
 }
 

@@ -67,7 +67,7 @@ pub struct Scatter {
 /// How the rows of the last batch travel, and those of the next if they are of the same kind.
 enum How {
     /// In pages.
-    Pages(Arc<Packing>, Outbox),
+    Pages(Arc<Packing>, Box<Outbox>),
     /// Copied, since pages cannot hold them.
     Copies,
 }
@@ -262,7 +262,7 @@ impl Scatter {
             (Some(packing), Some(walk)) => {
                 let (layout, pool) = (Arc::clone(packing.layout()), self.room.pool.clone());
                 let outbox = Outbox::new(layout, pool, self.lanes.len(), self.share.sizes, walk)?;
-                How::Pages(Arc::new(packing), outbox)
+                How::Pages(Arc::new(packing), Box::new(outbox))
             }
             _ => How::Copies,
         })

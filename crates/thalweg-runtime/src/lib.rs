@@ -5,6 +5,7 @@
 //! * [`topology`]: what is to run
 //! * [`pipe`]: one sender, one receiver, a capacity
 //! * [`packing`]: how rows lie in the pages that pipes carry
+//! * [`nested`]: lists, structs and maps as bytes
 //! * [`exchange`]: rows go to the instance that owns their key
 //! * [`share`]: what of the exchanges' memory is one sender's
 //! * [`alarm`]: no task sleeps while something waits for it
@@ -19,6 +20,7 @@ pub mod alarm;
 pub mod chain;
 pub mod exchange;
 pub mod metrics;
+pub mod nested;
 pub mod packing;
 pub mod pipe;
 pub mod pool;
