@@ -109,8 +109,12 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             Workload::Latency => latency::run(&mut report)?,
             Workload::Shuffle => shuffle::run(&mut report, &arguments.shuffle)?,
         }
-        if let (Some(flink), Some(workload)) = (&flink, workload.to_possible_value()) {
-            flink.run(&mut report, workload.get_name())?;
+        if let (Some(flink), Some(name)) = (&flink, workload.to_possible_value()) {
+            let more = match workload {
+                Workload::Shuffle => shuffle::keyed::jobs(&arguments.shuffle, &report),
+                _ => vec![],
+            };
+            flink.run(&mut report, name.get_name(), more)?;
         }
     }
     if report.measurements().is_empty() {

@@ -23,7 +23,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Those that are measured.
+    /// Those of a fixed length, as most of the thesis's.
+    pub const USUAL: [Self; 3] = [Self::Fixed(0), Self::Fixed(12), Self::Fixed(96)];
+
+    /// All of them.
     pub const ALL: [Self; 6] =
         [Self::Fixed(0), Self::Fixed(12), Self::Fixed(96), Self::Any(12), Self::Any(96), Self::Text];
 
