@@ -211,6 +211,11 @@ impl Report {
         &self.measurements
     }
 
+    /// All measurements.
+    pub fn into_measurements(self) -> Vec<Measurement> {
+        self.measurements
+    }
+
     /// Measures one case.
     ///
     /// Errors: what the case gives, or what is wrong with its result.

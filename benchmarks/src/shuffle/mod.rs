@@ -4,8 +4,10 @@
 //! * [`receiver`]: counts what comes
 //! * [`reference`]: the best that could be
 //! * [`keyed`]: the same question to Apache Flink
+//! * [`plot`]: the measurements as lines
 
 pub mod keyed;
+pub mod plot;
 mod receiver;
 mod reference;
 mod rows;
@@ -54,10 +56,10 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_values_t = USUAL)]
     variant: Vec<Variant>,
     /// shuffle: buffers of so many KiB for all threads together.
-    #[arg(long, value_delimiter = ',', default_values_t = [1024])]
+    #[arg(long, value_delimiter = ',', default_values_t = [BUFFER_KIB])]
     buffer_kib: Vec<usize>,
     /// shuffle: so many rows in a batch.
-    #[arg(long, value_delimiter = ',', default_values_t = [16_384])]
+    #[arg(long, value_delimiter = ',', default_values_t = [BATCH_ROWS])]
     batch_rows: Vec<usize>,
     /// shuffle: so many million rows.
     #[arg(long, default_value_t = 8.0)]
@@ -72,6 +74,10 @@ pub struct Options {
     #[arg(long)]
     keep: bool,
 }
+
+/// What is usual where nothing is said.
+const BUFFER_KIB: usize = 1024;
+const BATCH_ROWS: usize = 16_384;
 
 /// The variants that agree on many rows at a time.
 const USUAL: [Variant; 7] = [
