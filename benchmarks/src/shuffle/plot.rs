@@ -87,7 +87,10 @@ fn panels(measurements: &[Measurement], axis: Axis) -> Vec<Panel> {
             width: if is_reference { 1 } else { 2 },
             points: Vec::new(),
         });
-        line.points.push((x as f64 / axis.unit(), one.cpu_s_per_mrows));
+        // What was measured last counts.
+        let x = x as f64 / axis.unit();
+        line.points.retain(|(known, _)| *known != x);
+        line.points.push((x, one.cpu_s_per_mrows));
     }
     let panels = places.into_iter().map(|(place, lines)| {
         let lines = lines.into_values().map(|mut line| {
@@ -182,7 +185,8 @@ mod tests {
 
     #[test]
     fn a_panel_has_what_differs_in_one_parameter_alone() {
-        let mut all = Vec::new();
+        let mut all = vec![measured("hybrid", "16", 2, 1024)];
+        all[0].cpu_s_per_mrows = 7.0;
         for partitions in [1024, 2, 32] {
             all.push(measured("best case", "100", partitions, 1024));
             all.push(measured("hybrid", "100", partitions, 1024));
