@@ -59,6 +59,7 @@ fn case<'a>(
         rows: written.rows,
         bytes_per_row: written.bytes as f64 / written.rows as f64,
         workers,
+        peak: None,
     };
     let run: Run<'a> = Box::new(move || {
         let found = count(table, path, workers).map_err(|error| error.to_string())?;

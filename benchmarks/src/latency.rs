@@ -84,6 +84,7 @@ fn idle(report: &mut Report) {
         rows,
         bytes_per_row: 0.0,
         workers: cores(),
+        peak: None,
     };
     report.add_paced(case, Paced { seconds: elapsed, cpu, checked: 0, latencies: Latencies::of(late), idle: None });
 }
@@ -135,8 +136,15 @@ fn measure(report: &mut Report, question: Question, linger: &str, rate: u64, var
     if question == Question::Windows {
         parameters.insert("windows".to_string(), json!(seconds - 1));
     }
-    let case =
-        Case { workload: "latency", variant, parameters, rows: live.rows(), bytes_per_row: 32.0, workers: cores() };
+    let case = Case {
+        workload: "latency",
+        variant,
+        parameters,
+        rows: live.rows(),
+        bytes_per_row: 32.0,
+        workers: cores(),
+        peak: None,
+    };
     report.add_paced(
         case,
         Paced {

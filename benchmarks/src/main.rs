@@ -5,7 +5,7 @@
 //!
 //! * [`machine`]: bandwidth, time and CPU time
 //! * [`measure`]: runs things several times, and writes down what they took
-//! * [`chart`]: the measurements as a picture
+//! * [`chart`]: the measurements as a picture, and [`lines`]: those over a parameter
 //! * [`stream`]: made-up streams, and [`shapes`]: the columns of their keys
 //! * [`expected`]: what must come out of windows over them
 //! * [`table`]: tables as text, and [`scratch`]: where their files are
@@ -17,6 +17,7 @@ mod chart;
 mod expected;
 mod ingest;
 mod latency;
+mod lines;
 mod live;
 mod machine;
 mod measure;
@@ -29,10 +30,17 @@ mod stream;
 mod table;
 mod window;
 
-use std::{fs::File, io::Write, path::PathBuf, process::ExitCode};
+use std::{
+    error::Error,
+    fmt,
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Parser, ValueEnum};
-use measure::Report;
+use measure::{Measurement, Report};
 use peers::Flink;
 
 #[cfg(feature = "mimalloc")]
@@ -57,6 +65,12 @@ struct Arguments {
     /// Draws the measurements into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Draws the shuffle's measurements as lines into this directory: by partitions, by buffers, by batches.
+    #[arg(long, value_name = "DIRECTORY")]
+    plots: Option<PathBuf>,
+    /// Measures nothing, and reads what --json wrote. Several are given with commas.
+    #[arg(long, value_name = "FILE", value_delimiter = ',', conflicts_with_all = ["workloads", "quick", "peers", "json"])]
+    from: Vec<PathBuf>,
     #[command(flatten)]
     shuffle: shuffle::Options,
     /// Runs only the variants whose name contains this.
@@ -89,13 +103,33 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     scratch::remove_at_interrupt()?;
     // A file that cannot be written is found out before an hour of measurements.
     let create =
         |path: &PathBuf| File::create(path).map_err(|error| format!("cannot write {}: {error}", path.display()));
     let mut json = arguments.json.as_ref().map(create).transpose()?;
     let mut svg = arguments.svg.as_ref().map(create).transpose()?;
+    let measurements = match &arguments.from[..] {
+        [] => measure(arguments)?,
+        files => read(files)?,
+    };
+    if let Some(file) = &mut json {
+        for measurement in &measurements {
+            writeln!(file, "{}", serde_json::to_string(measurement)?)?;
+        }
+    }
+    if let Some(file) = &mut svg {
+        file.write_all(chart::draw(&measurements)?.as_bytes())?;
+    }
+    if let Some(directory) = &arguments.plots {
+        plot(directory, &measurements)?;
+    }
+    Ok(())
+}
+
+/// Runs the workloads.
+fn measure(arguments: &Arguments) -> Result<Vec<Measurement>, Box<dyn Error>> {
     let flink = if arguments.peers { Some(Flink::prepare()?) } else { None };
     let mut report = Report::new(arguments.quick, &arguments.only)?;
     let all: Vec<_> =
@@ -109,20 +143,44 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
             Workload::Latency => latency::run(&mut report)?,
             Workload::Shuffle => shuffle::run(&mut report, &arguments.shuffle)?,
         }
-        if let (Some(flink), Some(workload)) = (&flink, workload.to_possible_value()) {
-            flink.run(&mut report, workload.get_name())?;
+        if let (Some(flink), Some(name)) = (&flink, workload.to_possible_value()) {
+            let more = match workload {
+                Workload::Shuffle => shuffle::keyed::jobs(&arguments.shuffle, &report),
+                _ => vec![],
+            };
+            flink.run(&mut report, name.get_name(), more)?;
         }
     }
     if report.measurements().is_empty() {
         return Err(format!("no variant of these workloads contains \"{}\"", arguments.only).into());
     }
-    if let Some(file) = &mut json {
-        for measurement in report.measurements() {
-            writeln!(file, "{}", serde_json::to_string(measurement)?)?;
+    Ok(report.into_measurements())
+}
+
+/// Reads measurements, an object a line.
+fn read(files: &[PathBuf]) -> Result<Vec<Measurement>, Box<dyn Error>> {
+    let mut measurements = Vec::new();
+    for path in files {
+        let wrong = |error: &dyn fmt::Display| format!("cannot read {}: {error}", path.display());
+        let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
+        for line in text.lines() {
+            measurements.push(serde_json::from_str(line).map_err(|error| wrong(&error))?);
         }
     }
-    if let Some(file) = &mut svg {
-        file.write_all(chart::draw(report.measurements())?.as_bytes())?;
+    Ok(measurements)
+}
+
+/// Draws lines, a file for each parameter of which there are three values.
+fn plot(directory: &Path, measurements: &[Measurement]) -> Result<(), Box<dyn Error>> {
+    let pictures = shuffle::plot::pictures(measurements);
+    if pictures.is_empty() {
+        return Err(
+            "there are no lines to plot: they take three values of --partitions, --buffer-kib or --batch-rows".into()
+        );
+    }
+    for (name, picture) in pictures {
+        let path = directory.join(name);
+        fs::write(&path, picture.draw()?).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
     Ok(())
 }

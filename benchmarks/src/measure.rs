@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::machine::{Bandwidth, Stopwatch};
 
 /// One line of the result.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measurement {
     /// The family of measurements.
     pub workload: String,
@@ -42,10 +42,42 @@ pub struct Measurement {
     /// How late an idle loop woke meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_loop: Option<Latencies>,
+    /// The most memory that it had at a time, where that was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak: Option<Peak>,
+}
+
+/// The most memory that something had at a time, beside what must be in it; in bytes.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Peak {
+    /// Taken from the system: by the pool of the pages; of another system, by its process.
+    pub reserved: u64,
+    /// In pages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pages: Option<u64>,
+    /// What the pages that are open at a time take at most, full or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_pages: Option<u64>,
+    /// The rows alone.
+    pub rows: u64,
+}
+
+impl fmt::Display for Peak {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mega = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+        write!(f, "peak {}", mega(self.reserved))?;
+        if let Some(pages) = self.pages {
+            write!(f, ", {} in pages", mega(pages))?;
+        }
+        if let Some(open) = self.open_pages {
+            write!(f, ", open ones {} at most", mega(open))?;
+        }
+        write!(f, "; rows {}", mega(self.rows))
+    }
 }
 
 /// A distribution of times in microseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Latencies {
     /// How many there were.
     pub count: u64,
@@ -93,7 +125,7 @@ pub struct Paced {
 }
 
 /// One measurement beside another of the same run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Relative {
     /// The variant it stands beside.
     pub to: String,
@@ -116,7 +148,12 @@ pub struct Case<'a> {
     pub bytes_per_row: f64,
     /// How many cores may be used.
     pub workers: usize,
+    /// Says when all runs are done what memory they had at most, if that is looked at.
+    pub peak: Option<PeakOf<'a>>,
 }
+
+/// Says what memory something had at most.
+pub type PeakOf<'a> = Box<dyn Fn() -> Peak + 'a>;
 
 /// Does a case once, and leaves the check of the result for when the clocks have stopped.
 pub type Run<'a> = Box<dyn FnMut() -> Result<Check<'a>, String> + 'a>;
@@ -172,6 +209,11 @@ impl Report {
     /// All measurements so far.
     pub fn measurements(&self) -> &[Measurement] {
         &self.measurements
+    }
+
+    /// All measurements.
+    pub fn into_measurements(self) -> Vec<Measurement> {
+        self.measurements
     }
 
     /// Measures one case.
@@ -263,6 +305,7 @@ impl Report {
             relative: None,
             latency: None,
             idle_loop: None,
+            peak: case.peak.map(|peak| peak()),
         }
     }
 }
@@ -291,6 +334,9 @@ impl Measurement {
         }
         if let Some(idle) = &self.idle_loop {
             more += &format!(" (idle loop: {idle})");
+        }
+        if let Some(peak) = &self.peak {
+            more += &format!("   {peak}");
         }
         println!(
             "{:<10} {:<52} {:>10.2} {:>14.5} {:>12.1} {:>10.0} {:>9.1}%{more}",

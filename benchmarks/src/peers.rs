@@ -11,12 +11,12 @@ use std::{
     process::Command,
 };
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::{
     machine::cores,
-    measure::{Case, Report, Taken, parameters},
+    measure::{Case, Peak, PeakOf, Report, Taken, parameters},
     scratch::Scratch,
     selection,
 };
@@ -44,72 +44,104 @@ const OPENED: [&str; 11] = [
 ];
 
 /// One of Flink's jobs, and the measurement of ours that it stands beside.
-struct Job {
-    workload: &'static str,
-    variant: &'static str,
-    job: &'static str,
-    query: &'static str,
-    million_rows: u64,
-    bytes_per_row: f64,
-    beside: fn() -> String,
+pub struct Job {
+    /// The family of measurements.
+    pub workload: &'static str,
+    /// Which of the family.
+    pub variant: String,
+    /// What the Java program calls it.
+    pub job: &'static str,
+    /// More that the Java program asks for.
+    pub numbers: Vec<usize>,
+    /// What was asked.
+    pub query: String,
+    /// Of what.
+    pub input: String,
+    /// More of what is written down.
+    pub parameters: Map<String, Value>,
+    /// How many rows it makes.
+    pub million_rows: u64,
+    /// Bytes of a row.
+    pub row_bytes: usize,
+    /// Bytes that must be read for it.
+    pub bytes_per_row: f64,
+    /// The variant of ours.
+    pub beside: String,
 }
 
-const JOBS: &[Job] = &[
-    Job {
-        workload: "selection",
-        variant: "Flink, chained Java, 10 %",
-        job: "selection",
-        query: "filter(row -> row.key % 10 == 0)",
-        million_rows: 200,
-        bytes_per_row: 8.0,
-        beside: || selection::variant("10 %", cores()),
-    },
-    Job {
-        workload: "selection",
-        variant: "Flink SQL, 10 %",
-        job: "selection-sql",
-        query: "SELECT key FROM readings WHERE MOD(key, 10) = 0",
-        million_rows: 40,
-        bytes_per_row: 8.0,
-        beside: || selection::variant("10 %", cores()),
-    },
-    Job {
-        workload: "window",
-        variant: "Flink, Java, average 10 k keys",
-        job: "tumble",
-        query: "keyBy(key).window(TumblingEventTimeWindows.of(1 s)).aggregate(average)",
-        million_rows: 20,
-        bytes_per_row: 24.0,
-        beside: || "average 10 k keys, exact sums".to_string(),
-    },
-    Job {
-        workload: "window",
-        variant: "Flink SQL, average 10 k keys",
-        job: "tumble-sql",
-        query: "SELECT key, AVG(value) FROM TABLE(TUMBLE(…, 1 s)) GROUP BY key, window_start, window_end",
-        million_rows: 20,
-        bytes_per_row: 24.0,
-        beside: || "average 10 k keys, exact sums".to_string(),
-    },
-    Job {
-        workload: "window",
-        variant: "Flink SQL, HOP of 60 panes, average 10 k keys",
-        job: "hop-sql",
-        query: "SELECT key, AVG(value) FROM TABLE(HOP(…, 1 s, 60 s)) GROUP BY key, window_start, window_end",
-        million_rows: 20,
-        bytes_per_row: 24.0,
-        beside: || "HOP of 60 panes, average 10 k keys, out of order".to_string(),
-    },
-    Job {
-        workload: "window",
-        variant: "Flink SQL, count(DISTINCT value) 1 k keys",
-        job: "distinct-sql",
-        query: "SELECT key, COUNT(DISTINCT value) FROM TABLE(TUMBLE(…, 1 s)) GROUP BY key, window_start, window_end",
-        million_rows: 8,
-        bytes_per_row: 24.0,
-        beside: || "count(DISTINCT value) 1 k keys, out of order".to_string(),
-    },
-];
+impl Job {
+    /// A job on rows of event time, key and value.
+    fn of_readings(
+        (workload, variant, job): (&'static str, &str, &'static str),
+        query: &str,
+        million_rows: u64,
+        bytes_per_row: f64,
+        beside: &str,
+    ) -> Self {
+        Self {
+            workload,
+            variant: variant.into(),
+            job,
+            numbers: vec![],
+            query: query.into(),
+            input: "24-byte rows in order".into(),
+            parameters: Map::new(),
+            million_rows,
+            row_bytes: 24,
+            bytes_per_row,
+            beside: beside.into(),
+        }
+    }
+}
+
+/// The jobs beside workloads whose questions are always the same.
+fn jobs() -> Vec<Job> {
+    let selection = selection::variant("10 %", cores());
+    vec![
+        Job::of_readings(
+            ("selection", "Flink, chained Java, 10 %", "selection"),
+            "filter(row -> row.key % 10 == 0)",
+            200,
+            8.0,
+            &selection,
+        ),
+        Job::of_readings(
+            ("selection", "Flink SQL, 10 %", "selection-sql"),
+            "SELECT key FROM readings WHERE MOD(key, 10) = 0",
+            40,
+            8.0,
+            &selection,
+        ),
+        Job::of_readings(
+            ("window", "Flink, Java, average 10 k keys", "tumble"),
+            "keyBy(key).window(TumblingEventTimeWindows.of(1 s)).aggregate(average)",
+            20,
+            24.0,
+            "average 10 k keys, exact sums",
+        ),
+        Job::of_readings(
+            ("window", "Flink SQL, average 10 k keys", "tumble-sql"),
+            "SELECT key, AVG(value) FROM TABLE(TUMBLE(…, 1 s)) GROUP BY key, window_start, window_end",
+            20,
+            24.0,
+            "average 10 k keys, exact sums",
+        ),
+        Job::of_readings(
+            ("window", "Flink SQL, HOP of 60 panes, average 10 k keys", "hop-sql"),
+            "SELECT key, AVG(value) FROM TABLE(HOP(…, 1 s, 60 s)) GROUP BY key, window_start, window_end",
+            20,
+            24.0,
+            "HOP of 60 panes, average 10 k keys, out of order",
+        ),
+        Job::of_readings(
+            ("window", "Flink SQL, count(DISTINCT value) 1 k keys", "distinct-sql"),
+            "SELECT key, COUNT(DISTINCT value) FROM TABLE(TUMBLE(…, 1 s)) GROUP BY key, window_start, window_end",
+            8,
+            24.0,
+            "count(DISTINCT value) 1 k keys, out of order",
+        ),
+    ]
+}
 
 /// Flink, ready to run.
 pub struct Flink {
@@ -133,17 +165,19 @@ impl Flink {
         let mut compile = Command::new(&javac);
         compile.args(["--release", &JAVA.to_string(), "-d"]).arg(classes.path());
         compile.arg("-cp").arg(join(&entries)?);
-        compile
-            .args(["Bench", "Expected", "Operators", "Row", "Stream"].map(|name| sources.join(format!("{name}.java"))));
+        compile.args(
+            ["Bench", "Expected", "Keyed", "Operators", "Plain", "Row", "Stream"]
+                .map(|name| sources.join(format!("{name}.java"))),
+        );
         output(&mut compile, INSTALL_JAVA)?;
         entries.push(classes.path().to_path_buf());
         Ok(Self { java, class_path: join(&entries)?, sources, _classes: classes })
     }
 
-    /// Runs the jobs of a workload, beside what was measured of ours.
-    pub fn run(&self, report: &mut Report, workload: &str) -> Result<(), String> {
-        for job in JOBS.iter().filter(|job| job.workload == workload) {
-            if report.wants(job.variant) {
+    /// Runs the jobs of a workload, beside what was measured of ours; `more` are those that the user's choices ask for.
+    pub fn run(&self, report: &mut Report, workload: &str, more: Vec<Job>) -> Result<(), String> {
+        for job in jobs().iter().chain(&more).filter(|job| job.workload == workload) {
+            if report.wants(&job.variant) {
                 self.measure(report, job).map_err(|error| format!("{}: {error}", job.variant))?;
             }
         }
@@ -159,44 +193,51 @@ impl Flink {
         command.arg(format!("-Dlog4j2.configurationFile={}", self.sources.join("log4j2.properties").display()));
         command.args(["-cp", &self.class_path, "peers.Bench", job.job]);
         command.args([rows, runs, cores() as u64].map(|number| number.to_string()));
-        let taken = taken(&output(&mut command, INSTALL_JAVA)?, rows, runs)?;
-        let beside = (job.beside)();
-        let ours = report.measurements().iter().find(|m| m.workload == job.workload && m.variant == beside);
+        command.args(job.numbers.iter().map(|number| number.to_string()));
+        let (taken, peak) = taken(&output(&mut command, INSTALL_JAVA)?, rows, runs)?;
+        let ours = report.measurements().iter().find(|m| m.workload == job.workload && m.variant == job.beside);
         // Java has not warmed up with so few rows: what it took then is no measure of it.
         let ours = ours.filter(|_| !report.is_quick());
         let beside = ours.map(|ours| (ours.variant.clone(), ours.cpu_s_per_mrows));
+        let mut parameters = parameters([
+            ("query", json!(job.query)),
+            ("input", json!(format!("{}, made by the job, whose time for that is counted", job.input))),
+            ("system", json!("Apache Flink 2.3.0 in one process, object reuse, no checkpoints")),
+            ("workers", json!(cores())),
+        ]);
+        parameters.extend(job.parameters.clone());
         let case = Case {
             workload: job.workload,
-            variant: job.variant.to_string(),
-            parameters: parameters([
-                ("query", json!(job.query)),
-                ("input", json!("24-byte rows in order, made by the job, whose time for that is counted")),
-                ("system", json!("Apache Flink 2.3.0 in one process, object reuse, no checkpoints")),
-                ("workers", json!(cores())),
-            ]),
+            variant: job.variant.clone(),
+            parameters,
             rows,
             bytes_per_row: job.bytes_per_row,
             workers: cores(),
+            peak: peak.map(|reserved| -> PeakOf<'_> {
+                let of_rows = rows * job.row_bytes as u64;
+                Box::new(move || Peak { reserved, rows: of_rows, ..Peak::default() })
+            }),
         };
         report.add_beside(case, &taken, beside);
         Ok(())
     }
 }
 
-/// Reads the lines `seconds cpu_seconds results`.
-fn taken(output: &str, rows: u64, runs: u64) -> Result<Taken, String> {
-    let mut taken = Taken::default();
+/// Reads the lines `seconds cpu_seconds results peak_bytes`; the last is 0 where the system does not tell.
+fn taken(output: &str, rows: u64, runs: u64) -> Result<(Taken, Option<u64>), String> {
+    let (mut taken, mut peak) = (Taken::default(), None);
     for line in output.lines() {
         let numbers: Vec<f64> = line.split(' ').filter_map(|number| number.parse().ok()).collect();
-        let [seconds, cpu, results] = numbers[..] else {
-            return Err(format!("the job printed \"{line}\", expected three numbers"));
+        let [seconds, cpu, results, bytes] = numbers[..] else {
+            return Err(format!("the job printed \"{line}\", expected four numbers"));
         };
+        peak = Some(bytes as u64).filter(|bytes| *bytes > 0).max(peak);
         taken.seconds.push(seconds);
         taken.cpu.push(cpu / (rows as f64 / 1e6));
         taken.checked += results as u64;
     }
     match taken.seconds.len() as u64 == runs {
-        true => Ok(taken),
+        true => Ok((taken, peak)),
         false => Err(format!("the job ended after {} of {runs} runs", taken.seconds.len())),
     }
 }
@@ -299,10 +340,12 @@ mod tests {
     #[test]
     fn a_run_that_is_missing_or_garbled_is_no_figure() {
         let taken_of = |output| taken(output, 2_000_000, 2);
-        let taken = taken_of("2.0 3.0 10\n4.0 5.0 10\n").unwrap();
+        let (taken, peak) = taken_of("2.0 3.0 10 7000\n4.0 5.0 10 6000\n").unwrap();
         assert_eq!((taken.seconds, taken.cpu, taken.checked), (vec![2.0, 4.0], vec![1.5, 2.5], 20));
-        assert_eq!(taken_of("2.0 3.0 10\n").err().unwrap(), "the job ended after 1 of 2 runs");
-        assert!(taken_of("2.0 oops 10\n").err().unwrap().contains("expected three numbers"));
+        assert_eq!(peak, Some(7_000), "of all runs");
+        assert_eq!(taken_of("2.0 3.0 10 0\n2.0 3.0 10 0\n").unwrap().1, None, "the system did not tell");
+        assert_eq!(taken_of("2.0 3.0 10 0\n").err().unwrap(), "the job ended after 1 of 2 runs");
+        assert!(taken_of("2.0 oops 10 0\n").err().unwrap().contains("expected four numbers"));
     }
 
     #[test]

@@ -69,6 +69,7 @@ fn alone(report: &mut Report) -> Result<(), String> {
                     rows: (rows * TIMES) as u64,
                     bytes_per_row: 8.0,
                     workers,
+                    peak: None,
                 };
                 let run = Box::new(move || {
                     let found = match written {
@@ -178,6 +179,7 @@ fn together(report: &mut Report) -> Result<(), String> {
             rows: (rows * TIMES) as u64,
             bytes_per_row: 8.0,
             workers: queries.min(cores()),
+            peak: None,
         };
         let run: Run<'_> = Box::new(move || {
             let found = run_all(&engine, &plans).map_err(|error| error.to_string())?;

@@ -160,6 +160,7 @@ pub fn run(report: &mut Report) -> Result<(), String> {
                 },
                 // A windowed aggregate has one instance, and reads on one core.
                 workers: 1,
+                peak: None,
             };
             let run: Run<'_> = Box::new(move || {
                 let found = results(&memory, question.sums, input.disorder, &statement);

@@ -19,6 +19,19 @@ final class Expected {
         return expected;
     }
 
+    /** All rows, and the sum of their keys. */
+    static Expected keys(long rows, long keys, int instances) {
+        var expected = new Expected();
+        for (int instance = 0; instance < instances; instance++) {
+            var stream = new Stream(keys, instance, instances);
+            for (long made = 0; made < rows / instances; made++) {
+                expected.results++;
+                expected.sum += stream.key();
+            }
+        }
+        return expected;
+    }
+
     /** Averages per key, in windows of so many seconds that start every second. */
     static Expected averages(long rows, int keys, int instances, int seconds) {
         int panes = panes(rows);

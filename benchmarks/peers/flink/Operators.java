@@ -80,6 +80,33 @@ final class Operators {
         }
     }
 
+    /** Makes its share of keyed rows when it gets its one token. */
+    static final class KeyedMaker extends AbstractStreamOperator<Keyed> implements OneInputStreamOperator<Long, Keyed> {
+        private final long rows;
+        private final long keys;
+        private final int bytes;
+
+        KeyedMaker(long rows, long keys, int bytes) {
+            this.rows = rows;
+            this.keys = keys;
+            this.bytes = bytes;
+        }
+
+        @Override
+        public void processElement(StreamRecord<Long> token) {
+            Clocks.start();
+            var task = getRuntimeContext().getTaskInfo();
+            int instances = task.getNumberOfParallelSubtasks();
+            var stream = new Stream(keys, task.getIndexOfThisSubtask(), instances);
+            var row = new Keyed(bytes - 4);
+            var record = new StreamRecord<>(row);
+            for (long made = 0; made < rows / instances; made++) {
+                row.key = (int) stream.key();
+                output.collect(record.replace(row));
+            }
+        }
+    }
+
     /** Counts results, and sums up their values. */
     static final class Taker<T> extends AbstractStreamOperator<Long> implements OneInputStreamOperator<T, Long>, BoundedOneInput {
         private transient long count;
@@ -94,6 +121,9 @@ final class Operators {
         private static double value(Object result) {
             if (result instanceof Row) {
                 return ((Row) result).key;
+            }
+            if (result instanceof Keyed) {
+                return ((Keyed) result).key;
             }
             // Of SQL, the value is the last column.
             var row = result instanceof org.apache.flink.types.Row ? (org.apache.flink.types.Row) result : null;

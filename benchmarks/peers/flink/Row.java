@@ -1,9 +1,7 @@
 package peers;
 
 import java.io.IOException;
-import org.apache.flink.api.common.serialization.SerializerConfig;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
-import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.api.common.typeutils.base.TypeSerializerSingleton;
 import org.apache.flink.core.memory.DataInputView;
@@ -15,20 +13,8 @@ public final class Row {
     public long key;
     public double value;
 
-    /** The type with a serializer written by hand: 24 bytes, nothing else, which is faster than what Flink finds by itself. */
-    public static final class Type extends TypeInformation<Row> {
-        @Override public boolean isBasicType() { return false; }
-        @Override public boolean isTupleType() { return false; }
-        @Override public int getArity() { return 1; }
-        @Override public int getTotalFields() { return 1; }
-        @Override public Class<Row> getTypeClass() { return Row.class; }
-        @Override public boolean isKeyType() { return false; }
-        @Override public TypeSerializer<Row> createSerializer(SerializerConfig config) { return new Serializer(); }
-        @Override public String toString() { return "Row"; }
-        @Override public boolean equals(Object other) { return other instanceof Type; }
-        @Override public int hashCode() { return 24; }
-        @Override public boolean canEqual(Object other) { return other instanceof Type; }
-    }
+    /** 24 bytes, nothing else. */
+    static TypeInformation<Row> type() { return new Plain<>(Row.class, new Serializer()); }
 
     private static final class Serializer extends TypeSerializerSingleton<Row> {
         @Override public boolean isImmutableType() { return false; }

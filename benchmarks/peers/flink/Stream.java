@@ -20,13 +20,18 @@ final class Stream {
         this.random = 0x9E3779B97F4A7C15L * (instance + 1);
     }
 
-    /** Fills in the next row. */
-    void fill(Row row) {
+    /** The next row's key. */
+    long key() {
         random ^= random << 13;
         random ^= random >>> 7;
         random ^= random << 17;
+        return (random >>> 33) % keys;
+    }
+
+    /** Fills in the next row. */
+    void fill(Row row) {
+        row.key = key();
         row.ts = (next++ * instances + instance) / ROWS_PER_MS;
-        row.key = (random >>> 33) % keys;
         // Eighths, so that sums are exact.
         row.value = (random >>> 8) % 100_000 / 8.0;
     }

@@ -3,18 +3,25 @@
 //! * [`rows`]: the rows, and what they are like
 //! * [`receiver`]: counts what comes
 //! * [`reference`]: the best that could be
+//! * [`keyed`]: the same question to Apache Flink
+//! * [`plot`]: the measurements as lines
 
+pub mod keyed;
+pub mod plot;
 mod receiver;
 mod reference;
 mod rows;
 
-use std::{cell::RefCell, rc::Rc, sync::Arc};
+use std::{cell::Cell, rc::Rc, sync::Arc};
 
 use arrow_array::RecordBatch;
 use clap::Args;
 use serde_json::json;
 use thalweg_core::Result as Outcome;
-use thalweg_memory::{page::layout::RowLayout, pool::Pool};
+use thalweg_memory::{
+    page::layout::RowLayout,
+    pool::{Peak as PoolPeak, Pool},
+};
 use thalweg_shuffle::{
     route::{Destinations, hash::Range},
     scatter::{
@@ -27,7 +34,7 @@ use thalweg_shuffle::{
 
 use crate::{
     machine::cores,
-    measure::{Case, Report, Run, parameters},
+    measure::{Case, Peak, Report, Run, parameters},
 };
 use receiver::{Receiver, Sent};
 use reference::Reference;
@@ -37,7 +44,7 @@ use rows::Kind;
 #[derive(Args, Clone, Debug)]
 pub struct Options {
     /// shuffle: rows of 4, 16 or 100 bytes; of 16v or 100v, of which 12 or 96 are in a column of any length; of two strings (text).
-    #[arg(long, value_delimiter = ',', default_values_t = Kind::ALL)]
+    #[arg(long, value_delimiter = ',', default_values_t = Kind::USUAL)]
     row_bytes: Vec<Kind>,
     /// shuffle: to how many partitions.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 32, 1024])]
@@ -45,18 +52,18 @@ pub struct Options {
     /// shuffle: by how many threads; by one and by all cores, if none is given.
     #[arg(long, value_delimiter = ',')]
     threads: Vec<usize>,
-    /// shuffle: by these variants; by all, if none is given.
-    #[arg(long, value_delimiter = ',')]
+    /// shuffle: by these variants; by default, all but those that agree on each row, which take 10 to 100 times as long.
+    #[arg(long, value_delimiter = ',', default_values_t = USUAL)]
     variant: Vec<Variant>,
     /// shuffle: buffers of so many KiB for all threads together.
-    #[arg(long, value_delimiter = ',', default_values_t = [1024])]
+    #[arg(long, value_delimiter = ',', default_values_t = [BUFFER_KIB])]
     buffer_kib: Vec<usize>,
     /// shuffle: so many rows in a batch.
-    #[arg(long, value_delimiter = ',', default_values_t = [16_384])]
+    #[arg(long, value_delimiter = ',', default_values_t = [BATCH_ROWS])]
     batch_rows: Vec<usize>,
-    /// shuffle: so many million rows; by default as many as make 256 MB.
-    #[arg(long)]
-    million_rows: Option<f64>,
+    /// shuffle: so many million rows.
+    #[arg(long, default_value_t = 8.0)]
+    million_rows: f64,
     /// shuffle: what leaves buffers goes past the caches.
     #[arg(long)]
     past_caches: bool,
@@ -68,8 +75,20 @@ pub struct Options {
     keep: bool,
 }
 
-/// How many bytes of rows there are.
-const BYTES: usize = 256 << 20;
+/// What is usual where nothing is said.
+const BUFFER_KIB: usize = 1024;
+const BATCH_ROWS: usize = 16_384;
+
+/// The variants that agree on many rows at a time.
+const USUAL: [Variant; 7] = [
+    Variant::BufferedBatched,
+    Variant::BufferedLockFreeBatched,
+    Variant::Radix,
+    Variant::Hybrid,
+    Variant::Ranges,
+    Variant::Units,
+    Variant::LocalMerge,
+];
 
 /// Pages that are open, or on their way, take so much at most.
 const BUDGET: usize = 1 << 30;
@@ -83,7 +102,7 @@ pub fn run(report: &mut Report, options: &Options) -> Result<(), String> {
     };
     for kind in &options.row_bytes {
         for batch_rows in &options.batch_rows {
-            let all = options.million_rows.map_or(BYTES / kind.bytes(), |millions| (millions * 1e6) as usize);
+            let all = (options.million_rows * 1e6) as usize;
             let rows = if report.is_quick() { all / 16 } else { all };
             let batches = rows::batches(*kind, rows, *batch_rows)?;
             for threads in &threads {
@@ -91,7 +110,7 @@ pub fn run(report: &mut Report, options: &Options) -> Result<(), String> {
                 for partitions in &options.partitions {
                     for kib in &options.buffer_kib {
                         let point = Point { input: &input, partitions: *partitions, buffer_bytes: kib << 10, options };
-                        report.measure_beside(point.cases(report)?)?;
+                        point.measure(report)?;
                     }
                 }
             }
@@ -122,6 +141,10 @@ impl Input {
         let all = all_rows(&senders);
         Ok(Self { kind, layout, senders, all, rows, batch_rows })
     }
+
+    fn bytes(&self) -> usize {
+        self.rows * self.kind.bytes()
+    }
 }
 
 /// One place in the space of parameters.
@@ -148,6 +171,14 @@ impl Way {
         }
     }
 
+    /// How many threads have pages of their own.
+    fn writers(self, threads: usize) -> usize {
+        match self {
+            Self::Variant(Variant::LocalMerge) | Self::Reference(Reference::Apart) => threads,
+            _ => 1,
+        }
+    }
+
     fn make(self, setup: &Setup) -> Outcome<Box<dyn Scatter>> {
         match self {
             Self::Reference(reference) => Ok(reference.make(setup)),
@@ -157,13 +188,17 @@ impl Way {
 }
 
 impl<'a> Point<'a> {
-    fn cases(self, report: &Report) -> Result<Vec<(Case<'a>, Run<'a>)>, String> {
-        let chosen = if self.options.variant.is_empty() { &Variant::ALL[..] } else { &self.options.variant };
-        let variants = chosen.iter().map(|variant| Way::Variant(*variant));
+    fn measure(self, report: &mut Report) -> Result<(), String> {
+        let variants = self.options.variant.iter().map(|variant| Way::Variant(*variant));
         let ways = Reference::ALL.into_iter().map(Way::Reference).chain(variants);
-        let wanted = ways.filter(|way| report.wants(&self.called(*way)));
+        let wanted: Vec<Way> = ways.filter(|way| report.wants(&self.called(*way))).collect();
         let sent = Rc::new(Sent::new(&self.input.senders, Range::new(self.partitions as u32)));
-        wanted.map(|way| self.case(way, &sent).map_err(|error| format!("{}: {error}", self.called(way)))).collect()
+        // Where each keeps all rows, there is memory for one at a time.
+        for ways in wanted.chunks(if self.options.keep { 1 } else { wanted.len().max(1) }) {
+            let case = |way: &Way| self.case(*way, &sent).map_err(|error| format!("{}: {error}", self.called(*way)));
+            report.measure_beside(ways.iter().map(case).collect::<Result<_, _>>()?)?;
+        }
+        Ok(())
     }
 
     fn called(&self, way: Way) -> String {
@@ -184,15 +219,16 @@ impl<'a> Point<'a> {
     fn setup(&self, way: Way) -> Setup {
         let Self { input, partitions, buffer_bytes, options } = *self;
         let threads = input.senders.len();
-        let is_apart = [Way::Variant(Variant::LocalMerge), Way::Reference(Reference::Apart)].contains(&way);
         // Radix plans pages for all rows at once.
         let holds_all = options.keep || way == Way::Variant(Variant::Radix);
+        // Views take more than the bytes they name, and sizes that pages grew out of lie in the pool.
+        let held = if holds_all { 3 * input.bytes() } else { 0 };
         Setup {
             layout: Arc::clone(&input.layout),
-            pool: Pool::new(if holds_all { 16 * BUDGET } else { BUDGET }),
+            pool: Pool::new(BUDGET + held),
             partitions,
             threads,
-            sizes: Sizes::within(BUDGET / 2, if is_apart { threads } else { 1 }, partitions),
+            sizes: Sizes::within(BUDGET / 2, way.writers(threads), partitions),
             buffers: Buffers { bytes: buffer_bytes, past_caches: options.past_caches },
         }
     }
@@ -200,8 +236,8 @@ impl<'a> Point<'a> {
     fn case(self, way: Way, sent: &Rc<Sent>) -> Outcome<(Case<'a>, Run<'a>)> {
         let Self { input, partitions, options, .. } = self;
         let threads = input.senders.len();
-        let setup = self.setup(way);
-        let scatter = RefCell::new(way.make(&setup)?);
+        let mut setup = self.setup(way);
+        let mut first = way.make(&setup)?;
         let range = Range::new(partitions as u32);
         let once = Rc::new(move |is_thorough: bool, scatter: &mut dyn Scatter, pool: &Pool| -> Outcome<Receiver> {
             let receiver = Receiver::new(partitions, is_thorough.then_some(input.kind), options.keep, pool);
@@ -212,10 +248,15 @@ impl<'a> Point<'a> {
             Ok(receiver)
         });
         let is_routed = matches!(way, Way::Variant(_));
-        // Behind this the pages have been touched, each row looked at once, and the memory is known.
-        let first = once(true, scatter.borrow_mut().as_mut(), &setup.pool)?;
-        first.check(sent, is_routed).map_err(thalweg_core::Error::bug)?;
-        drop(first);
+        // Behind this the pages have been touched, and each row looked at once.
+        once(true, first.as_mut(), &setup.pool)?.check(sent, is_routed).map_err(thalweg_core::Error::bug)?;
+        let peak = Rc::new(Cell::new(setup.pool.peak()));
+        let mut scatter = (!options.cold).then_some(first);
+        if options.cold {
+            setup.pool = Pool::new(setup.pool.budget());
+        }
+        let most = Rc::clone(&peak);
+        let open_pages = setup.sizes.largest * way.writers(threads) * partitions;
         let case = Case {
             workload: "shuffle",
             variant: self.called(way),
@@ -232,27 +273,41 @@ impl<'a> Point<'a> {
                 ("cold", json!(options.cold)),
                 ("pages_are_kept", json!(options.keep)),
                 ("largest_page", json!(setup.sizes.largest)),
-                ("bytes_of_rows", json!(input.rows * input.kind.bytes())),
-                ("bytes_of_pages_at_most", json!(setup.pool.reserved())),
             ]),
             rows: input.rows as u64,
             // Read once and written once.
             bytes_per_row: 2.0 * input.kind.bytes() as f64,
             workers: threads.min(cores()),
+            peak: Some(Box::new(move || {
+                let PoolPeak { reserved, used } = most.get();
+                Peak {
+                    reserved: reserved as u64,
+                    pages: Some(used as u64),
+                    open_pages: Some(open_pages as u64),
+                    rows: input.bytes() as u64,
+                }
+            })),
         };
         let sent = Rc::clone(sent);
         let run: Run<'a> = Box::new(move || {
             let text = |error: thalweg_core::Error| error.to_string();
-            let received = if options.cold {
-                let setup = Setup { pool: Pool::new(setup.pool.budget()), ..setup.clone() };
-                once(false, way.make(&setup).map_err(text)?.as_mut(), &setup.pool)
-            } else {
-                once(false, scatter.borrow_mut().as_mut(), &setup.pool)
+            let (received, pool) = match &mut scatter {
+                Some(scatter) => (once(false, scatter.as_mut(), &setup.pool), setup.pool.clone()),
+                None => {
+                    let setup = Setup { pool: Pool::new(setup.pool.budget()), ..setup.clone() };
+                    (once(false, way.make(&setup).map_err(text)?.as_mut(), &setup.pool), setup.pool)
+                }
             };
             let received = received.map_err(text)?;
+            peak.set(larger(peak.get(), pool.peak()));
             let sent = Rc::clone(&sent);
             Ok(Box::new(move || received.check(&sent, is_routed)))
         });
         Ok((case, run))
     }
+}
+
+/// The larger of each.
+fn larger(left: PoolPeak, right: PoolPeak) -> PoolPeak {
+    PoolPeak { reserved: left.reserved.max(right.reserved), used: left.used.max(right.used) }
 }

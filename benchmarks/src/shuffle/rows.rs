@@ -23,7 +23,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Those that are measured.
+    /// Those of a fixed length, as most of the thesis's.
+    pub const USUAL: [Self; 3] = [Self::Fixed(0), Self::Fixed(12), Self::Fixed(96)];
+
+    /// All of them.
     pub const ALL: [Self; 6] =
         [Self::Fixed(0), Self::Fixed(12), Self::Fixed(96), Self::Any(12), Self::Any(96), Self::Text];
 
@@ -69,7 +72,7 @@ impl Kind {
         let more: Vec<ArrayRef> = match self {
             Self::Fixed(0) => vec![],
             Self::Fixed(more) => {
-                let values: Vec<u8> = bytes(more).flatten().collect();
+                let values = bytes(more).collect::<Vec<_>>().concat();
                 vec![Arc::new(FixedSizeBinaryArray::new(more as i32, values.into(), None))]
             }
             Self::Any(more) => vec![Arc::new(BinaryViewArray::from_iter_values(bytes(more)))],
@@ -91,7 +94,7 @@ impl Kind {
 }
 
 fn payload(key: i32, bytes: usize) -> Vec<u8> {
-    key.to_le_bytes().into_iter().cycle().take(bytes).collect()
+    key.to_le_bytes().repeat(bytes / 4)
 }
 
 /// So many rows with uniform keys, in batches, in memory that is read fastest.

@@ -53,9 +53,20 @@ struct State {
     /// Free blocks by size, each with its slab's number.
     free: [Vec<(NonNull<u8>, usize)>; SIZES.len()],
     slabs: Vec<Option<Slab>>,
-    /// What was taken from the system.
+    /// What was taken from the system, and of it the bytes of blocks in use; now, and at most.
     reserved: usize,
+    used: usize,
+    peak: Peak,
     waiting: Vec<Waker>,
+}
+
+/// The most bytes that a pool had at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// Taken from the system, used or not.
+    pub reserved: usize,
+    /// In use.
+    pub used: usize,
 }
 
 /// Called once, when a block was given back.
@@ -64,7 +75,6 @@ type Waker = Box<dyn FnOnce() + Send>;
 struct Slab {
     memory: NonNull<u8>,
     layout: Layout,
-    size: usize,
     blocks: usize,
     free: usize,
 }
@@ -106,6 +116,8 @@ impl Pool {
         if let Some(slab) = &mut state.slabs[slab] {
             slab.free -= 1;
         }
+        state.used += size;
+        state.peak.used = state.peak.used.max(state.used);
         Some(Block { memory, bytes: size, slab, pool: Arc::clone(&self.shared) })
     }
 
@@ -127,8 +139,12 @@ impl Pool {
 
     /// How many bytes are in use.
     pub fn used(&self) -> usize {
-        let state = self.shared.state();
-        state.slabs.iter().flatten().map(|slab| (slab.blocks - slab.free) * slab.size).sum()
+        self.shared.state().used
+    }
+
+    /// The most that it ever had.
+    pub fn peak(&self) -> Peak {
+        self.shared.state().peak
     }
 }
 
@@ -162,7 +178,7 @@ impl State {
         let alignment = if bytes % HUGE == 0 { HUGE } else { SIZES[0] };
         let layout = Layout::from_size_align(bytes, alignment).ok()?;
         let memory = allocate(layout)?;
-        let slab = Slab { memory, layout, size, blocks: bytes / size, free: bytes / size };
+        let slab = Slab { memory, layout, blocks: bytes / size, free: bytes / size };
         let number = self.slabs.iter().position(Option::is_none).unwrap_or(self.slabs.len());
         let blocks = slab.blocks;
         match self.slabs.get_mut(number) {
@@ -170,6 +186,7 @@ impl State {
             None => self.slabs.push(Some(slab)),
         }
         self.reserved += bytes;
+        self.peak.reserved = self.peak.reserved.max(self.reserved);
         if let Some(class) = class {
             // The last first, so that the first ones are taken first.
             self.free[class].extend((1..blocks).rev().map(|block| (block_of(memory, block * size), number)));
@@ -195,6 +212,7 @@ impl State {
     }
 
     fn put(&mut self, memory: NonNull<u8>, bytes: usize, number: usize) -> Vec<Waker> {
+        self.used -= bytes;
         if let Some(slab) = &mut self.slabs[number] {
             slab.free += 1;
         }
@@ -326,8 +344,11 @@ mod tests {
         drop(again);
         assert_eq!(pool.used(), 0);
         assert!(pool.reserved() > reserved);
+        let most = Peak { reserved: pool.reserved(), used: (5 << 20) + (8 << 10) };
+        assert_eq!(pool.peak(), most, "what was in use together, and nothing of what was refused");
         // What lies unused makes room for another size.
         assert_eq!(pool.take((5 << 20) + 1).unwrap().len(), 6 << 20);
+        assert_eq!((pool.used(), pool.peak().used), (0, 6 << 20), "the most stays when all went back");
     }
 
     #[test]
