@@ -135,7 +135,13 @@ mod tests {
     use rand::{RngExt, SeedableRng, rngs::StdRng};
     use thalweg_core::Selection;
     use thalweg_memory::{page::Page, pool::Pool};
-    use thalweg_shuffle::{route::Destinations, scatter::choice::Walk};
+    use thalweg_shuffle::{
+        route::Destinations,
+        scatter::{
+            choice::Walk,
+            outbox::{Outbox, Sizes},
+        },
+    };
 
     use super::*;
 
