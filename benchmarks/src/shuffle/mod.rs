@@ -3,9 +3,11 @@
 //! * [`rows`]: the rows, and what they are like
 //! * [`receiver`]: counts what comes
 //! * [`reference`]: the best that could be
+//! * [`exchange`]: the running engine's senders
 //! * [`keyed`]: the same question to Apache Flink
 //! * [`plot`]: the measurements as lines
 
+mod exchange;
 pub mod keyed;
 pub mod plot;
 mod receiver;
@@ -36,6 +38,7 @@ use crate::{
     machine::cores,
     measure::{Case, Peak, Report, Run, parameters},
 };
+use exchange::Exchange;
 use receiver::{Receiver, Sent};
 use reference::Reference;
 use rows::Kind;
@@ -160,6 +163,7 @@ struct Point<'a> {
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Reference(Reference),
+    Exchange(Exchange),
     Variant(Variant),
 }
 
@@ -167,6 +171,7 @@ impl Way {
     fn name(self) -> &'static str {
         match self {
             Self::Reference(reference) => reference.name(),
+            Self::Exchange(exchange) => exchange.name(),
             Self::Variant(variant) => variant.name(),
         }
     }
@@ -174,13 +179,14 @@ impl Way {
     /// How many threads have pages of their own.
     fn writers(self, threads: usize) -> usize {
         match self {
-            Self::Variant(Variant::LocalMerge) | Self::Reference(Reference::Apart) => threads,
+            Self::Variant(Variant::LocalMerge) | Self::Reference(Reference::Apart) | Self::Exchange(_) => threads,
             _ => 1,
         }
     }
 
-    fn make(self, setup: &Setup) -> Outcome<Box<dyn Scatter>> {
+    fn make(self, setup: &Setup, senders: &[Vec<Morsel>]) -> Outcome<Box<dyn Scatter>> {
         match self {
+            Self::Exchange(exchange) => exchange.make(setup, senders),
             Self::Reference(reference) => Ok(reference.make(setup)),
             Self::Variant(variant) => variant.make(setup),
         }
@@ -190,7 +196,8 @@ impl Way {
 impl<'a> Point<'a> {
     fn measure(self, report: &mut Report) -> Result<(), String> {
         let variants = self.options.variant.iter().map(|variant| Way::Variant(*variant));
-        let ways = Reference::ALL.into_iter().map(Way::Reference).chain(variants);
+        let exchanges = Exchange::ALL.into_iter().map(Way::Exchange);
+        let ways = Reference::ALL.into_iter().map(Way::Reference).chain(exchanges).chain(variants);
         let wanted: Vec<Way> = ways.filter(|way| report.wants(&self.called(*way))).collect();
         let sent = Rc::new(Sent::new(&self.input.senders, Range::new(self.partitions as u32)));
         // Where each keeps all rows, there is memory for one at a time.
@@ -237,7 +244,7 @@ impl<'a> Point<'a> {
         let Self { input, partitions, options, .. } = self;
         let threads = input.senders.len();
         let mut setup = self.setup(way);
-        let mut first = way.make(&setup)?;
+        let mut first = way.make(&setup, &input.senders)?;
         let range = Range::new(partitions as u32);
         let once = Rc::new(move |is_thorough: bool, scatter: &mut dyn Scatter, pool: &Pool| -> Outcome<Receiver> {
             let receiver = Receiver::new(partitions, is_thorough.then_some(input.kind), options.keep, pool);
@@ -247,7 +254,7 @@ impl<'a> Point<'a> {
             fork_join(scatter, threads, &work, &receiver)?;
             Ok(receiver)
         });
-        let is_routed = matches!(way, Way::Variant(_));
+        let is_routed = !matches!(way, Way::Reference(_));
         // Behind this the pages have been touched, and each row looked at once.
         once(true, first.as_mut(), &setup.pool)?.check(sent, is_routed).map_err(thalweg_core::Error::bug)?;
         let peak = Rc::new(Cell::new(setup.pool.peak()));
@@ -269,6 +276,7 @@ impl<'a> Point<'a> {
                 ("threads", json!(threads)),
                 ("buffer_bytes", json!(self.buffer_bytes)),
                 ("batch_rows", json!(input.batch_rows)),
+                ("chosen", json!(way == Way::Variant(Variant::choose(&setup)))),
                 ("past_caches", json!(options.past_caches)),
                 ("cold", json!(options.cold)),
                 ("pages_are_kept", json!(options.keep)),
@@ -295,7 +303,7 @@ impl<'a> Point<'a> {
                 Some(scatter) => (once(false, scatter.as_mut(), &setup.pool), setup.pool.clone()),
                 None => {
                     let setup = Setup { pool: Pool::new(setup.pool.budget()), ..setup.clone() };
-                    (once(false, way.make(&setup).map_err(text)?.as_mut(), &setup.pool), setup.pool)
+                    (once(false, way.make(&setup, &input.senders).map_err(text)?.as_mut(), &setup.pool), setup.pool)
                 }
             };
             let received = received.map_err(text)?;

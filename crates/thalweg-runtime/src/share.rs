@@ -48,7 +48,7 @@ impl Share {
     pub fn walk(&self, schema: &SchemaRef) -> Option<Walk> {
         let packing = Packing::new(schema, false)?;
         Some(match self.asked {
-            Scatter::Auto => Walk::choose(packing.layout().row_bytes(), self.receivers, self.buffers),
+            Scatter::Auto => Walk::choose(packing.layout(), self.receivers, self.buffers),
             Scatter::Buffered => Walk::Buffered { bytes: self.buffers },
             Scatter::Hybrid => Walk::Hybrid,
         })

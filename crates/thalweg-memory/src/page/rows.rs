@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use arrow_array::builder::make_view;
+
 use super::{
     layout::{Place, RowLayout, Shape},
     source::{INLINE, Source, Values},
@@ -180,16 +182,8 @@ fn pick<const WIDTH: usize>(cells: &mut [u8], values: &[u8], rows: &[u32]) {
 /// The view of a value whose bytes, if they do not lie in it, begin at `at`.
 #[inline]
 pub fn view_of(value: &[u8], at: usize) -> [u8; 16] {
-    let mut view = [0; 16];
-    view[..4].copy_from_slice(&(value.len() as u32).to_le_bytes());
-    if value.len() <= INLINE {
-        view[4..4 + value.len()].copy_from_slice(value);
-    } else {
-        // Buffer 0 of a column is its page.
-        view[4..8].copy_from_slice(&value[..4]);
-        view[12..].copy_from_slice(&(at as u32).to_le_bytes());
-    }
-    view
+    // Buffer 0 of a column is its page.
+    make_view(value, 0, at as u32).to_le_bytes()
 }
 
 /// The memory of a page, as far as it belongs to whoever writes.

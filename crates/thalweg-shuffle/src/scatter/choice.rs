@@ -2,8 +2,11 @@
 //!
 //! The figures behind it are in the book, on the page about the shuffle. In short: a visit to a page costs a handful of cache
 //! misses, so that as many rows as possible should share one. Buffers that lie in the caches bring more rows to a page than a
-//! batch has for it, until rows are so wide, or partitions so many, that a buffer has room for a few only. Pages of each thread
-//! need nobody's agreement, and are taken where there is memory for them.
+//! batch has for it, until rows are so wide, or partitions so many, that a buffer has room for a few only. Values of any length
+//! to two partitions are the exception: copying them twice costs more than the visits. Pages of each thread need nobody's
+//! agreement, and are taken where there is memory for them.
+
+use thalweg_memory::page::layout::RowLayout;
 
 use super::variant::{Setup, Variant};
 
@@ -22,15 +25,16 @@ pub enum Walk {
 /// Buffers pay from so many rows on in each.
 const ROWS: usize = 8;
 
-/// Whether buffers of so many bytes together have room for enough rows of each partition.
-fn buffers_pay(bytes: usize, partitions: usize, row_bytes: usize) -> bool {
-    bytes / partitions.max(1) / row_bytes.max(1) >= ROWS
+/// Whether buffers of so many bytes together are better than a histogram of each batch.
+fn buffers_pay(bytes: usize, partitions: usize, layout: &RowLayout) -> bool {
+    let rows = bytes / partitions.max(1) / layout.row_bytes().max(1);
+    rows >= ROWS && !(layout.has_views() && partitions <= 2)
 }
 
 impl Walk {
-    /// The better way for rows of so many bytes to so many partitions, if buffers may take so many bytes together.
-    pub fn choose(row_bytes: usize, partitions: usize, bytes: usize) -> Self {
-        if buffers_pay(bytes, partitions, row_bytes) { Self::Buffered { bytes } } else { Self::Hybrid }
+    /// The better way to so many partitions, if buffers may take so many bytes together.
+    pub fn choose(layout: &RowLayout, partitions: usize, bytes: usize) -> Self {
+        if buffers_pay(bytes, partitions, layout) { Self::Buffered { bytes } } else { Self::Hybrid }
     }
 
     /// Its name.
@@ -46,7 +50,7 @@ impl Variant {
     /// The best way for several threads that fill pages together.
     pub fn choose(setup: &Setup) -> Self {
         let Setup { layout, partitions, threads, buffers, .. } = setup;
-        if !buffers_pay(buffers.bytes / threads, *partitions, layout.row_bytes()) {
+        if !buffers_pay(buffers.bytes / threads, *partitions, layout) {
             return Self::Hybrid;
         }
         match Self::LocalMerge.least_memory(setup) <= setup.pool.budget() {
@@ -58,13 +62,48 @@ impl Variant {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use arrow_schema::{DataType, Field, Schema};
+    use thalweg_memory::pool::Pool;
+
     use super::*;
+    use crate::scatter::{Sizes, buffered::Buffers};
+
+    fn layout(kinds: &[DataType]) -> Arc<RowLayout> {
+        let fields: Vec<_> = kinds.iter().map(|kind| Field::new("a", kind.clone(), false)).collect();
+        Arc::new(RowLayout::new(Arc::new(Schema::new(fields))).unwrap())
+    }
 
     #[test]
-    fn wide_rows_to_many_partitions_go_by_a_histogram() {
-        assert_eq!(Walk::choose(16, 4, 1 << 20), Walk::Buffered { bytes: 1 << 20 });
-        assert_eq!(Walk::choose(100, 1024, 1 << 20), Walk::Buffered { bytes: 1 << 20 });
-        assert_eq!(Walk::choose(200, 1024, 1 << 20), Walk::Hybrid);
-        assert_eq!(Walk::choose(16, 4, 0), Walk::Hybrid);
+    fn wide_rows_to_many_partitions_and_texts_to_two_go_by_a_histogram() {
+        let buffered = Walk::Buffered { bytes: 1 << 20 };
+        let fixed = |width| layout(&[DataType::FixedSizeBinary(width)]);
+        assert_eq!(Walk::choose(&fixed(16), 2, 1 << 20), buffered);
+        assert_eq!(Walk::choose(&fixed(100), 1024, 1 << 20), buffered);
+        assert_eq!(Walk::choose(&fixed(200), 1024, 1 << 20), Walk::Hybrid);
+        assert_eq!(Walk::choose(&fixed(16), 4, 0), Walk::Hybrid);
+        let text = layout(&[DataType::Int64, DataType::Utf8View]);
+        assert_eq!((Walk::choose(&text, 2, 1 << 20), Walk::choose(&text, 4, 1 << 20)), (Walk::Hybrid, buffered));
+    }
+
+    #[test]
+    fn pages_of_each_thread_are_taken_where_there_is_memory_for_them() {
+        let chosen = |partitions, budget, buffers| {
+            let setup = Setup {
+                layout: layout(&[DataType::Int64]),
+                pool: Pool::new(budget),
+                partitions,
+                threads: 8,
+                sizes: Sizes { smallest: 4 << 10, largest: 64 << 10 },
+                buffers: Buffers { bytes: buffers, past_caches: false },
+            };
+            let variant = Variant::choose(&setup);
+            assert!(variant.make(&setup).is_ok(), "{variant}");
+            variant
+        };
+        assert_eq!(chosen(32, 1 << 30, 1 << 20), Variant::LocalMerge);
+        assert_eq!(chosen(32, 32 * 2 * (64 << 10), 1 << 20), Variant::BufferedLockFreeBatched);
+        assert_eq!(chosen(1024, 1 << 30, 1 << 16), Variant::Hybrid);
     }
 }
