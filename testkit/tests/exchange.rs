@@ -142,6 +142,8 @@ fn explain_shows_the_instances_and_how_rows_get_to_them() {
     assert!(divided.lines().any(|line| line.contains("Sink") && line.contains("× 1]")), "{divided}");
     let tight = How::tight(4, 4).settings();
     assert!(explained(&tight).contains("instances [hybrid]"), "no memory for buffers");
+    let too_little = How { instances: 4, memory: 1000, batch_rows: 1 }.settings();
+    assert!(explained(&too_little).contains("instances [too little 'exchange.memory']"));
     for scatter in ["buffered", "hybrid"] {
         let asked = explained(&format!("{tight} SET 'exchange.scatter' = '{scatter}';"));
         assert!(asked.contains(&format!("instances [{scatter}]")), "{asked}");

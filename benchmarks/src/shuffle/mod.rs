@@ -50,22 +50,22 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_values_t = Kind::USUAL)]
     row_bytes: Vec<Kind>,
     /// shuffle: to how many partitions.
-    #[arg(long, value_delimiter = ',', default_values_t = [2, 32, 1024])]
+    #[arg(long, value_delimiter = ',', value_parser = positive, default_values_t = [2, 32, 1024])]
     partitions: Vec<usize>,
     /// shuffle: by how many threads; by one and by all cores, if none is given.
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', value_parser = positive)]
     threads: Vec<usize>,
     /// shuffle: by these variants; by default, all but those that agree on each row, which take 10 to 100 times as long.
-    #[arg(long, value_delimiter = ',', default_values_t = USUAL)]
+    #[arg(long, value_delimiter = ',', default_values_t = USUAL, value_parser = variant)]
     variant: Vec<Variant>,
     /// shuffle: buffers of so many KiB for all threads together.
-    #[arg(long, value_delimiter = ',', default_values_t = [BUFFER_KIB])]
+    #[arg(long, value_delimiter = ',', value_parser = positive, default_values_t = [BUFFER_KIB])]
     buffer_kib: Vec<usize>,
     /// shuffle: so many rows in a batch.
-    #[arg(long, value_delimiter = ',', default_values_t = [BATCH_ROWS])]
+    #[arg(long, value_delimiter = ',', value_parser = positive, default_values_t = [BATCH_ROWS])]
     batch_rows: Vec<usize>,
     /// shuffle: so many million rows.
-    #[arg(long, default_value_t = 8.0)]
+    #[arg(long, default_value_t = 8.0, value_parser = some_rows)]
     million_rows: f64,
     /// shuffle: what leaves buffers goes past the caches.
     #[arg(long)]
@@ -76,6 +76,24 @@ pub struct Options {
     /// shuffle: the receiver keeps all pages until the end, so that the memory is that of all rows.
     #[arg(long)]
     keep: bool,
+}
+
+/// A number that a run can have of its parameters.
+fn positive(text: &str) -> Result<usize, String> {
+    let number = text.parse().map_err(|error| format!("{error}"))?;
+    if (1..=1 << 16).contains(&number) { Ok(number) } else { Err("expected a number from 1 to 65536".to_string()) }
+}
+
+/// How many million rows.
+fn some_rows(text: &str) -> Result<f64, String> {
+    let millions = text.parse().map_err(|error| format!("{error}"))?;
+    if (0.001..=10_000.0).contains(&millions) { Ok(millions) } else { Err("expected 0.001 to 10000".to_string()) }
+}
+
+/// A variant by its name.
+fn variant(name: &str) -> Result<Variant, String> {
+    let text = |error: thalweg_core::Error| format!("{error}: {}", error.hint().unwrap_or_default());
+    name.parse().map_err(text)
 }
 
 /// What is usual where nothing is said.

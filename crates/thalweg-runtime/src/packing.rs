@@ -68,8 +68,9 @@ impl Packing {
         Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
     }
 
-    /// The rows of a page as they were. Numbers lie where they are; what else there is is copied: what an operator keeps of it would
-    /// otherwise keep the page, and its sender might wait for that page for ever.
+    /// The rows of a page as they were. Numbers, validity and short texts lie where they are: who takes rows of a column copies
+    /// these. The bytes of longer texts are copied here: rows that an operator takes of them would share these bytes, and with them
+    /// keep the page, for which its sender might wait for ever.
     pub fn unpack(&self, page: &RecordBatch) -> Result<Batch> {
         let columns = page.columns().iter().zip(self.schema.fields()).zip(&self.nested);
         let columns = columns.map(|((column, field), nested)| match nested {

@@ -19,7 +19,8 @@
 //! tail  bytes of what is longer than 12, growing down from the end
 //! ```
 //!
-//! A view is Arrow's: buffer 0 of a column is the page. Slots behind the last row, and views of rows without value, mean nothing.
+//! A view is Arrow's: buffer 0 of a column is the page. Slots behind the last row, and values of rows without one, mean nothing;
+//! views must be well-formed all the same, since Arrow looks at all.
 //!
 //! * [`layout`]: where everything lies
 //! * [`source`]: the columns of a batch as a page takes them in

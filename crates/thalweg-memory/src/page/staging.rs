@@ -1,11 +1,11 @@
 //! Rows that wait, partition by partition, until there are enough of them to be worth a visit to their page.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use thalweg_core::{Error, Result};
 
 use super::{
-    layout::RowLayout,
+    layout::{LINE, RowLayout, SMALLEST},
     rows::{Lengths, Picked, Rows, view_of},
     source::{INLINE, Values},
 };
@@ -13,6 +13,9 @@ use crate::{
     pool::{Block, Pool},
     simd::copy_past_caches,
 };
+
+/// From so many bytes on buffers are worth a huge page.
+const LARGE: usize = 512 << 10;
 
 /// Software-managed buffers: a few rows of each partition, column by column, as pages hold them.
 ///
@@ -24,6 +27,8 @@ pub struct Staging {
     /// How many of them there are.
     counts: Vec<u32>,
     columns: Vec<Staged>,
+    /// The values of all columns.
+    cells: Block,
     /// How many bytes each row takes at a page's end.
     tails: Vec<u32>,
     /// How many bytes all rows of a partition take there, and how many they may, unless it is one row.
@@ -38,9 +43,8 @@ pub struct Staging {
 
 /// A column's values, of all partitions.
 struct Staged {
-    /// Those of a fixed width, a byte for each bit, or views whose places are those of `longer`. In huge pages where the system has
-    /// them: each row goes somewhere else.
-    cells: Block,
+    /// Where they lie: those of a fixed width, a byte for each bit, or views whose places are those of `longer`.
+    cells: Range<usize>,
     width: usize,
     /// Whether there is a value, if not everywhere for sure.
     known: Option<Vec<bool>>,
@@ -52,21 +56,22 @@ impl Staging {
     ///
     /// Errors: `Error::Environment` if there is not so much memory.
     pub fn new(layout: Arc<RowLayout>, partitions: usize, bytes: usize, past_caches: bool) -> Result<Self> {
-        let pool = Pool::new(usize::MAX);
         let least = if bytes == 0 { 1 } else { 8 };
         // A multiple of eight, so that lines of buffers are lines of pages.
         let rows = (bytes / partitions.max(1) / layout.row_bytes().max(1)).clamp(least, 1 << 16);
         let rows = if rows < 8 { rows } else { rows / 8 * 8 };
-        let column = |column: &super::layout::Column| {
+        let mut end = 0;
+        let mut column = |column: &super::layout::Column| {
             let width = column.shape.width();
-            let cells = pool.take(width * rows * partitions);
-            Ok(Staged {
-                cells: cells.ok_or_else(|| Error::environment("there is no memory for buffers of rows"))?,
-                width,
-                known: column.is_nullable.then(|| vec![true; rows * partitions]),
-            })
+            let start = end;
+            end = (start + width * rows * partitions).next_multiple_of(LINE);
+            let known = column.is_nullable.then(|| vec![true; rows * partitions]);
+            Staged { cells: start..start + width * rows * partitions, width, known }
         };
-        let columns = layout.columns().iter().map(column).collect::<Result<_>>()?;
+        let columns = layout.columns().iter().map(&mut column).collect();
+        // Each row goes somewhere else: what is large lies in huge pages where the system has them, what is small as it is.
+        let pool = Pool::new(if end >= LARGE { usize::MAX } else { end.next_power_of_two().max(SMALLEST) });
+        let cells = pool.take(end).ok_or_else(|| Error::environment("there is no memory for buffers of rows"))?;
         let tails = if layout.has_views() { vec![0; rows * partitions] } else { Vec::new() };
         let (longer, tail_bytes) = match layout.has_views() {
             true => (vec![Vec::new(); partitions], vec![0; partitions]),
@@ -74,7 +79,19 @@ impl Staging {
         };
         let (counts, places) = (vec![0; partitions], Vec::new());
         let most_tail_bytes = (bytes / partitions.max(1)).max(64);
-        Ok(Self { layout, rows, counts, columns, tails, tail_bytes, most_tail_bytes, longer, places, past_caches })
+        Ok(Self {
+            layout,
+            rows,
+            counts,
+            columns,
+            cells,
+            tails,
+            tail_bytes,
+            most_tail_bytes,
+            longer,
+            places,
+            past_caches,
+        })
     }
 
     /// Puts in rows, each into its partition; returns how many of them. The partition of the one behind is full.
@@ -94,17 +111,16 @@ impl Staging {
             if let Some(known) = &mut staged.known {
                 places.iter().enumerate().for_each(|(row, place)| known[*place as usize] = rows.is_known(number, row));
             }
+            let cells = &mut self.cells.bytes_mut()[staged.cells.clone()];
             match &column.values {
-                Values::Fixed(values, width) => {
-                    scatter_fixed(staged.cells.bytes_mut(), *width, places, values, rows.rows)
-                }
+                Values::Fixed(values, width) => scatter_fixed(cells, *width, places, values, rows.rows),
                 Values::Bits(_) => {
                     for (row, place) in places.iter().enumerate() {
-                        staged.cells.bytes_mut()[*place as usize] = u8::from(rows.bit(number, row));
+                        cells[*place as usize] = u8::from(rows.bit(number, row));
                     }
                 }
                 Values::Bytes(values) => {
-                    let (cells, _) = staged.cells.bytes_mut().as_chunks_mut::<16>();
+                    let (cells, _) = cells.as_chunks_mut::<16>();
                     for ((place, row), partition) in places.iter().zip(rows.rows).zip(partitions) {
                         let (value, longer) = (values[*row as usize], &mut self.longer[*partition as usize]);
                         cells[*place as usize] = view_of(value, longer.len());
@@ -171,7 +187,9 @@ impl Staging {
 fn scatter_fixed(cells: &mut [u8], width: usize, places: &[u32], values: &[u8], rows: &[u32]) {
     // Neighbours, as they are where a batch has no selection, need not be looked for.
     let neighbours = match (rows.first(), rows.last()) {
-        (Some(first), Some(last)) if (last.wrapping_sub(*first)) as usize + 1 == rows.len() && rows.is_sorted() => {
+        (Some(first), Some(last))
+            if (last.wrapping_sub(*first)) as usize + 1 == rows.len() && rows.is_sorted_by(|a, b| a < b) =>
+        {
             values.get(*first as usize * width..(*last as usize + 1) * width)
         }
         _ => None,
@@ -223,7 +241,7 @@ impl Waiting<'_> {
 
     fn cells(&self, column: usize) -> &[u8] {
         let Staged { cells, width, .. } = &self.staging.columns[column];
-        &cells.bytes()[self.place(0) * width..self.place(self.rows) * width]
+        &self.staging.cells.bytes()[cells.clone()][self.place(0) * width..self.place(self.rows) * width]
     }
 }
 
@@ -264,7 +282,7 @@ impl Rows for Waiting<'_> {
 
     #[inline]
     fn bit(&self, column: usize, row: usize) -> bool {
-        self.staging.columns[column].cells.bytes()[self.place(row)] != 0
+        self.staging.cells.bytes()[self.staging.columns[column].cells.start + self.place(row)] != 0
     }
 
     fn write_fixed(&self, column: usize, _: usize, cells: &mut [u8]) {

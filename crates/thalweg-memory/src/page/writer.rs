@@ -134,6 +134,10 @@ impl Growth {
 
     /// Learns from a page that is full, or was closed before it was: how many rows it had, and how many bytes these took at its end.
     pub fn closed(&mut self, layout: &RowLayout, rows: usize, tail_bytes: usize, is_full: bool) {
+        if layout.bytes(rows) + tail_bytes > self.largest {
+            // A page of one row alone is no sign of what comes.
+            return;
+        }
         self.tail = tail_bytes.checked_div(rows).unwrap_or(self.tail);
         self.next = match is_full {
             true => (self.next * 4).min(self.largest),

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, FixedSizeBinaryArray, Int32Array, Int64Array, RecordBatch,
-    StringArray, StringViewArray, UInt32Array, types::Int32Type,
+    StringArray, StringViewArray, UInt32Array,
+    cast::AsArray,
+    types::{Int32Type, Int64Type},
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::{concat::concat_batches, take::take_record_batch};
@@ -189,6 +191,46 @@ fn each_row_once_in_its_partition_and_pages_are_full() {
         assert_eq!(pool.used(), 0, "seed {seed}: every page went back");
     }
     assert!(short > 20 && short_seals > 5, "{short} batches and {short_seals} seals had to wait for room");
+}
+
+#[test]
+fn rows_that_go_to_several_partitions_get_to_each_whatever_rows_are_selected() {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(10..16));
+    let schema = Arc::new(Schema::new(vec![Field::new("c0", DataType::Int64, false)]));
+    let layout = Arc::new(RowLayout::new(schema).unwrap());
+    for walk in [Walk::Hybrid, Walk::Buffered { bytes: 1000 }] {
+        for selected in [&[0, 3][..], &[0, 1, 2, 3, 4, 5], &[5], &[1, 2]] {
+            let sizes = Sizes { smallest: 4 << 10, largest: 4 << 10 };
+            let mut outbox = Outbox::new(Arc::clone(&layout), Pool::new(1 << 20), 3, sizes, walk).unwrap();
+            let to = Destinations::Lines { line: vec![0; selected.len()], lines: vec![vec![0, 2]] };
+            let mut pages = Vec::new();
+            outbox.scatter(&batch(vec![Arc::clone(&numbers)]), Some(selected), to, &mut pages).unwrap();
+            outbox.seal(&mut pages).unwrap();
+            let expected = Int64Array::from_iter_values(selected.iter().map(|row| i64::from(*row) + 10));
+            let found: Vec<_> = pages.iter().map(|(partition, page)| (*partition, page.batch().unwrap())).collect();
+            assert_eq!(found.iter().map(|(partition, _)| *partition).collect::<Vec<_>>(), [0, 2]);
+            found.iter().for_each(|(_, batch)| assert_eq!(batch.column(0).as_primitive::<Int64Type>(), &expected));
+        }
+    }
+}
+
+#[test]
+fn rows_behind_one_of_a_page_of_its_own_share_pages_as_before() {
+    let long = "x".repeat(200_000);
+    let texts = (0..500).map(|row| if row % 2 == 0 { long.as_str() } else { "short" });
+    let schema = Arc::new(Schema::new(vec![Field::new("c0", DataType::Utf8View, true)]));
+    let layout = Arc::new(RowLayout::new(schema).unwrap());
+    let pool = Pool::new(1 << 30);
+    let sizes = Sizes { smallest: 4 << 10, largest: 128 << 10 };
+    let mut outbox = Outbox::new(layout, pool.clone(), 2, sizes, Walk::Hybrid).unwrap();
+    let mut pages = Vec::new();
+    // The long ones to one partition, but for a few; the short ones to the other.
+    let to = (0..500).map(|row| if row % 100 == 0 { 1 } else { row % 2 }).collect();
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    outbox.scatter(&batch(vec![texts]), None, Destinations::One(to), &mut pages).unwrap();
+    outbox.seal(&mut pages).unwrap();
+    let of_short = pages.iter().filter(|(partition, page)| *partition == 1 && page.size() < 200_000);
+    assert!(of_short.count() <= 8, "five long rows, and short ones between them");
 }
 
 #[test]

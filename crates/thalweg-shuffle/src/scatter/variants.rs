@@ -73,6 +73,16 @@ struct Case {
     skew: usize,
 }
 
+/// Each row also to the partition behind its own.
+fn to_two(to: Destinations, partitions: u32) -> Destinations {
+    let Destinations::One(line) = to else { return to };
+    let lines = (0..partitions).map(|partition| match partitions {
+        1 => vec![0],
+        _ => vec![partition, (partition + 1) % partitions],
+    });
+    Destinations::Lines { line, lines: lines.collect() }
+}
+
 fn run(case: &Case) {
     let Case { seed, variant, threads, partitions, kind, skew } = *case;
     let mut random = StdRng::seed_from_u64(seed);
@@ -113,12 +123,11 @@ fn run(case: &Case) {
                 let some: Vec<u32> = (0..count as u32).filter(|_| random.random_bool(0.7)).collect();
                 let selected = random.random_bool(0.5).then_some(some);
                 let to = destinations(&mut random, skew, selected.as_ref().map_or(count, Vec::len), partitions);
-                let Destinations::One(of) = &to else { panic!("one each") };
+                let to = if random.random_bool(0.3) { to_two(to, partitions as u32) } else { to };
+                let all: Vec<u32> = selected.clone().unwrap_or_else(|| (0..count as u32).collect());
+                let (all, of) = to.each(&all);
                 let mut mine: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-                for (number, partition) in of.iter().enumerate() {
-                    let row = selected.as_ref().map_or(number as u32, |rows| rows[number]);
-                    mine.entry(*partition).or_default().push(row);
-                }
+                all.iter().zip(of).for_each(|(row, partition)| mine.entry(partition).or_default().push(*row));
                 for (partition, rows) in mine {
                     let part = take_record_batch(&held, &UInt32Array::from(rows)).unwrap();
                     expected.entry((partition as usize, sender)).or_default().push(part);

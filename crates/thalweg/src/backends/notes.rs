@@ -27,14 +27,17 @@ fn scattered(plan: &Plan) -> HashMap<(NodeId, usize), &'static str> {
     let cut = parallelize(plan);
     let mut scattered = HashMap::new();
     for subquery in &cut.subqueries {
-        // What is too little to run with is said when it is run.
-        let Ok(share) = Share::new(&plan.settings, cut.keyed_pairs(), subquery.instances) else { continue };
+        let share = Share::new(&plan.settings, cut.keyed_pairs(), subquery.instances);
         for (number, input) in subquery.inputs.iter().enumerate() {
             let (Route::Keyed { .. }, Some(sender)) = (&input.route, cut.subqueries[input.from.0].nodes.last()) else {
                 continue;
             };
-            let walk = share.walk(&columns(&plan.node(*sender).schema));
-            scattered.insert((subquery.nodes[0], number), walk.map_or("copied", |walk| walk.name()));
+            let how = match &share {
+                // Running it is an error, which says how much is needed.
+                Err(_) => "too little 'exchange.memory'",
+                Ok(share) => share.walk(&columns(&plan.node(*sender).schema)).map_or("copied", |walk| walk.name()),
+            };
+            scattered.insert((subquery.nodes[0], number), how);
         }
     }
     scattered
