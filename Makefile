@@ -8,17 +8,28 @@ endif
 # The model of how tasks sleep is compiled in its own way, and lies apart.
 LOOM := $(abspath $(or $(CARGO_TARGET_DIR),target))/loom
 
+# So are schedules of threads that are tried at random.
+SHUTTLE := $(abspath $(or $(CARGO_TARGET_DIR),target))/shuttle
+
+# What is fuzzed has counters in all its branches.
+FUZZ := $(abspath $(or $(CARGO_TARGET_DIR),target))/fuzz
+FUZZ_SECONDS := 60
+FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table -Zsanitizer=address --cfg fuzzing
+
 # Tools of the tests lie with what is built.
 TOOLS := $(abspath $(or $(CARGO_TARGET_DIR),target))/tools
 GUNGRAUN := 0.20.0
 
-.PHONY: demo test lint loom instructions goldens help
+.PHONY: demo test lint loom shuttle fuzz instructions goldens help
 
 help:
 	@echo 'make demo     build, and run a year of departures through a windowed query'
 	@echo 'make test     run all tests'
 	@echo 'make lint     formatting, warnings and documentation'
 	@echo 'make loom     run the models of threads: of pages that they fill together, of pools, of sleeping and waking'
+	@echo 'make shuttle  run all ways in which threads fill pages together, in random orders'
+	@echo 'make fuzz     damage pages that came from elsewhere for a minute (FUZZ_SECONDS=…), and read them; needs a C++ compiler'
 	@echo 'make instructions  count those of the hot kernels, and fail if one takes more than it may'
 	@echo 'make goldens  write what comes out into the cases of tests/slt; read the difference'
 
@@ -32,6 +43,7 @@ test: lint
 	THALWEG_SIMD=portable cargo test --workspace --locked --test slt --test windows
 	THALWEG_SIMD=avx2 cargo test --workspace --locked --test slt --test windows
 	$(MAKE) loom
+	$(MAKE) shuttle
 	$(MAKE) instructions
 
 # A toolchain without rustfmt or clippy tests the rest.
@@ -46,6 +58,19 @@ loom:
 	cd crates/thalweg-runtime/loom && RUSTFLAGS="$$RUSTFLAGS --cfg loom" CARGO_TARGET_DIR='$(LOOM)' cargo test --release --locked --lib
 	RUSTFLAGS="$$RUSTFLAGS --cfg loom" CARGO_TARGET_DIR='$(LOOM)' \
 	cargo test --release --locked --package thalweg-memory --package thalweg-shuffle --test models
+
+# Random interleavings where there are too many for all: half a minute. SHUTTLE_RANDOM_SEED=… tries others.
+shuttle:
+	RUSTFLAGS="$$RUSTFLAGS --cfg shuttle" CARGO_TARGET_DIR='$(SHUTTLE)' \
+	cargo test --release --locked --package thalweg-shuffle --test schedules
+
+# The sanitizer is an option of the nightly compiler, which the stable one takes when it is asked to bootstrap.
+fuzz:
+	cd fuzz && RUSTC_BOOTSTRAP=1 RUSTFLAGS="$$RUSTFLAGS $(FUZZ_FLAGS)" CARGO_TARGET_DIR='$(FUZZ)' \
+	cargo build --release --locked --target x86_64-unknown-linux-gnu
+	mkdir -p '$(FUZZ)/corpus'
+	'$(FUZZ)/x86_64-unknown-linux-gnu/release/page' -max_total_time=$(FUZZ_SECONDS) -max_len=131 \
+	-artifact_prefix='$(FUZZ)/' '$(FUZZ)/corpus'
 
 # Counting needs valgrind, which is installed where that is allowed; without it the rest is tested.
 instructions:

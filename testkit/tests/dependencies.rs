@@ -11,7 +11,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 12] = [
     (
         "thalweg-memory",
         &["thalweg-core"],
-        &["arrow-array", "arrow-buffer", "arrow-data", "arrow-schema", "libc", "loom"],
+        &["arrow-array", "arrow-buffer", "arrow-data", "arrow-schema", "libc", "loom", "shuttle"],
     ),
     ("thalweg-plan", &["thalweg-core"], &["arrow-schema", "datafusion-common", "datafusion-expr", "serde_json"]),
     (

@@ -1,17 +1,52 @@
-//! Atomics and locks of the standard library; those of `loom`, which tries all orders in which threads may run, when it models them.
-
-#[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+//! Atomics and locks of the standard library; when threads are modelled, those of `loom`, which tries all orders in which they may
+//! run, or of `shuttle`, which tries random ones.
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-/// Bits in pages are not modelled: they lie in memory that loom does not know.
-#[cfg(loom)]
+use loom::sync as modelled;
+#[cfg(shuttle)]
+use shuttle::sync as modelled;
+#[cfg(not(any(loom, shuttle)))]
+use std::sync as modelled;
+
+pub use modelled::{
+    MutexGuard,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+/// Bits in pages are not modelled: they lie in memory that no model knows.
+#[cfg(not(shuttle))]
 pub use std::sync::atomic::AtomicU8;
+
+/// Bits in pages: memory that shuttle does not know, but other threads have a turn before they change. So it is seen when a page is
+/// passed on before all of it is written.
+#[cfg(shuttle)]
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct AtomicU8(std::sync::atomic::AtomicU8);
+
+#[cfg(shuttle)]
+impl AtomicU8 {
+    /// As that of the standard library.
+    pub fn store(&self, bits: u8, order: Ordering) {
+        others();
+        self.0.store(bits, order);
+    }
+
+    /// As that of the standard library.
+    pub fn fetch_or(&self, bits: u8, order: Ordering) -> u8 {
+        others();
+        self.0.fetch_or(bits, order)
+    }
+}
+
+/// Gives other threads a turn, as each access to an atomic does.
+#[cfg(shuttle)]
+fn others() {
+    modelled::atomic::AtomicBool::new(false).load(Ordering::Relaxed);
+}
 
 /// A lock that a panic does not poison: what it guards is changed at one stroke.
 #[derive(Debug)]
-pub struct Mutex<T>(Inner<T>);
+pub struct Mutex<T>(modelled::Mutex<T>);
 
 impl<T: Default> Default for Mutex<T> {
     fn default() -> Self {
@@ -19,22 +54,10 @@ impl<T: Default> Default for Mutex<T> {
     }
 }
 
-#[cfg(not(loom))]
-pub use std::sync::MutexGuard;
-
-#[cfg(not(loom))]
-use std::sync::Mutex as Inner;
-
-#[cfg(loom)]
-pub use loom::sync::MutexGuard;
-
-#[cfg(loom)]
-use loom::sync::Mutex as Inner;
-
 impl<T> Mutex<T> {
     /// An open lock.
     pub fn new(value: T) -> Self {
-        Self(Inner::new(value))
+        Self(modelled::Mutex::new(value))
     }
 
     /// Waits for the lock.
