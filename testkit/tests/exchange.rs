@@ -299,7 +299,9 @@ fn too_little_memory_is_an_error_that_says_how_much_is_needed() {
     engine.sql(&format!("{} {table}", How::tight(3, 1).settings())).unwrap();
     let sql = "SELECT window_end, k, max(t) FROM TUMBLE(l, ts, INTERVAL '1' MINUTE) GROUP BY window_end, k";
     let error = engine.sql(sql).unwrap().wait().unwrap_err();
-    assert!(error.message().starts_with("a row on its way to Aggregate"), "{error}");
+    let message = "a row needs a page of 131072 bytes, and all pages may take 24576 (on the way to Aggregate";
+    assert!(error.message().starts_with(message), "{error}");
+    assert!(error.hint().unwrap().contains("SET a larger 'exchange.memory'"));
     engine.sql("SET 'exchange.memory' = '1 MiB'").unwrap();
     assert_eq!(sorted(engine.sql(sql).unwrap()).0.len(), 1);
 }

@@ -107,8 +107,8 @@ impl Pool {
     /// A block of at least so many bytes; `None` where the budget is spent. What it contains is what it contained before.
     pub fn take(&self, bytes: usize) -> Option<Block> {
         let mut state = self.shared.state();
-        let class = SIZES.iter().position(|size| *size >= bytes);
-        let size = class.map_or_else(|| bytes.next_multiple_of(HUGE), |class| SIZES[class]);
+        let class = class_of(bytes);
+        let size = block_bytes(bytes);
         let (memory, slab) = match class.and_then(|class| state.free[class].pop()) {
             Some(block) => block,
             None => state.grow(size, class, self.shared.budget)?,
@@ -125,6 +125,11 @@ impl Pool {
     /// behind this call, before waiting.
     pub fn when_free(&self, wake: impl FnOnce() + Send + 'static) {
         self.shared.state().waiting.push(Box::new(wake));
+    }
+
+    /// Whether a block of so many bytes could be taken if no other were in use.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        block_bytes(bytes) <= self.shared.budget
     }
 
     /// How many bytes it takes from the system at most.
@@ -146,6 +151,16 @@ impl Pool {
     pub fn peak(&self) -> Peak {
         self.shared.state().peak
     }
+}
+
+/// Which of the sizes a block of so many bytes has, if any.
+fn class_of(bytes: usize) -> Option<usize> {
+    SIZES.iter().position(|size| *size >= bytes)
+}
+
+/// How many bytes a block of at least so many has.
+pub fn block_bytes(bytes: usize) -> usize {
+    class_of(bytes).map_or_else(|| bytes.next_multiple_of(HUGE), |class| SIZES[class])
 }
 
 impl Shared {

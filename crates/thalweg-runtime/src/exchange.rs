@@ -22,7 +22,7 @@ use std::{
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_schema::{Field, Schema};
 use arrow_select::take::take_record_batch;
-use thalweg_core::{Batch, Error, Event, KeyGroups, Port, Result, Timestamp};
+use thalweg_core::{Batch, Error, Event, KeyGroups, Port, Result, Timestamp, error::Fault};
 use thalweg_memory::{page::Page, pool::Pool};
 use thalweg_shuffle::{
     route::{Destinations, Route, hash::ByKeyGroup},
@@ -242,7 +242,8 @@ impl Scatter {
             Some(How::Pages(packing, outbox)) => {
                 self.open.get_or_insert((Instant::now(), arrived));
                 let mut full = Vec::new();
-                let progress = outbox.scatter(&packing.pack(batch)?, selected, destinations, &mut full)?;
+                let progress = outbox.scatter(&packing.pack(batch)?, selected, destinations, &mut full);
+                let progress = said(progress, &self.parts)?;
                 self.is_short = progress == Progress::NoRoom;
                 self.send(full)?;
             }
@@ -277,35 +278,27 @@ impl Scatter {
         // What lies in the pipes of those who have left comes back.
         self.lanes.iter_mut().for_each(Lane::flush);
         self.room.ask();
-        // Looked at before: what comes back in between is no sign of a row that never fits.
-        let is_free = self.room.pool.used() == 0;
-        let has_sent = self.fill()?;
-        if self.is_short && is_free && !has_sent {
-            let (label, bytes) = (&self.parts.label, self.share.pages);
-            let message = format!("a row on its way to {label} takes more than the {bytes} bytes that its sender has");
-            return Err(Error::environment(message).with_hint("SET a larger 'exchange.memory'"));
-        }
-        Ok(())
+        self.fill()
     }
 
-    /// Puts rows into pages, as long as there is room; returns whether some were sent.
-    fn fill(&mut self) -> Result<bool> {
-        let Some(How::Pages(_, outbox)) = &mut self.how else { return Ok(false) };
+    /// Puts rows into pages, as long as there is room.
+    fn fill(&mut self) -> Result<()> {
+        let Some(How::Pages(_, outbox)) = &mut self.how else { return Ok(()) };
         let mut full = Vec::new();
-        self.is_short = outbox.resume(&mut full)? == Progress::NoRoom;
-        let (is_empty, has_sent) = (outbox.is_empty(), !full.is_empty());
+        self.is_short = said(outbox.resume(&mut full), &self.parts)? == Progress::NoRoom;
+        let is_empty = outbox.is_empty();
         self.send(full)?;
         if is_empty {
             self.open = None;
         }
-        Ok(has_sent)
+        Ok(())
     }
 
     /// Sends all rows that are in buffers and open pages; returns whether there was room for them.
     fn seal(&mut self) -> Result<bool> {
         let Some(How::Pages(_, outbox)) = &mut self.how else { return Ok(true) };
         let mut sealed = Vec::new();
-        self.is_short = outbox.seal(&mut sealed)? == Progress::NoRoom;
+        self.is_short = said(outbox.seal(&mut sealed), &self.parts)? == Progress::NoRoom;
         self.send(sealed)?;
         if !self.is_short {
             self.open = None;
@@ -343,6 +336,16 @@ impl Scatter {
     fn tell_all(&mut self, event: &Event, arrived: u64) {
         self.lanes.iter_mut().for_each(|lane| lane.put(Envelope { event: event.clone(), arrived, packing: None }));
     }
+}
+
+/// Says for whom rows were meant that do not get there, and what to do.
+fn said<T>(outcome: Result<T>, parts: &KeyParts) -> Result<T> {
+    outcome.map_err(|error| {
+        let is_known = error.fault() != Fault::Environment || error.hint().is_some();
+        let error = if is_known { error } else { error.with_hint("SET a larger 'exchange.memory'") };
+        let message = format!("{} (on the way to {})", error.message(), parts.label);
+        error.with_message(message)
+    })
 }
 
 impl Room {

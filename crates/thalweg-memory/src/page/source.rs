@@ -164,7 +164,10 @@ fn tails(columns: &[SourceColumn<'_>], rows: usize) -> Result<Vec<u32>> {
             let more = if value.len() > INLINE { u32::try_from(value.len()).ok() } else { Some(0) };
             // Offsets in a page have 31 bits, as Arrow's do.
             let sum = more.and_then(|more| tail.checked_add(more)).filter(|sum| *sum < 1 << 30);
-            *tail = sum.ok_or_else(|| Error::environment("a row of more than 1 GiB does not go into a page"))?;
+            *tail = sum.ok_or_else(|| {
+                let message = "a row of more than 1 GiB does not go into a page";
+                Error::environment(message).with_hint("divide its texts among several rows")
+            })?;
         }
     }
     Ok(tails)

@@ -107,13 +107,20 @@ impl Staging {
         };
         let places = &self.places[..taken];
         let rows = rows.first(taken);
+        let neighbours = neighbours(rows.rows);
         for (number, (staged, column)) in self.columns.iter_mut().zip(rows.source.columns()).enumerate() {
             if let Some(known) = &mut staged.known {
                 places.iter().enumerate().for_each(|(row, place)| known[*place as usize] = rows.is_known(number, row));
             }
             let cells = &mut self.cells.bytes_mut()[staged.cells.clone()];
             match &column.values {
-                Values::Fixed(values, width) => scatter_fixed(cells, *width, places, values, rows.rows),
+                Values::Fixed(values, width) => match neighbours {
+                    Some(first) => {
+                        let values = &values[first * width..(first + taken) * width];
+                        scatter_fixed(cells, *width, places, values, None);
+                    }
+                    None => scatter_fixed(cells, *width, places, values, Some(rows.rows)),
+                },
                 Values::Bits(_) => {
                     for (row, place) in places.iter().enumerate() {
                         cells[*place as usize] = u8::from(rows.bit(number, row));
@@ -183,26 +190,25 @@ impl Staging {
     }
 }
 
-/// Puts values into places, which are those of partitions' rows, so that they lie within the cells.
-fn scatter_fixed(cells: &mut [u8], width: usize, places: &[u32], values: &[u8], rows: &[u32]) {
-    // Neighbours, as they are where a batch has no selection, need not be looked for.
-    let neighbours = match (rows.first(), rows.last()) {
-        (Some(first), Some(last))
-            if (last.wrapping_sub(*first)) as usize + 1 == rows.len() && rows.is_sorted_by(|a, b| a < b) =>
-        {
-            values.get(*first as usize * width..(*last as usize + 1) * width)
-        }
-        _ => None,
-    };
+/// The first of rows that lie behind each other in their batch, as they do where it has no selection, and need not be looked for.
+fn neighbours(rows: &[u32]) -> Option<usize> {
+    let first = *rows.first()?;
+    // All are looked at without a branch: that goes by vectors.
+    let are = rows.iter().zip(first..).fold(true, |are, (row, number)| are & (*row == number));
+    are.then_some(first as usize)
+}
+
+/// Puts values of these rows (`None` is all) into places, which are those of partitions' rows, so that they lie within the cells.
+fn scatter_fixed(cells: &mut [u8], width: usize, places: &[u32], values: &[u8], rows: Option<&[u32]>) {
     macro_rules! of {
         ($($width:literal)*) => {
-            match (width, neighbours) {
-                $(($width, Some(values)) => put_neighbours::<$width>(cells, places, values),
-                ($width, None) => put_picked::<$width>(cells, places, values, rows),)*
+            match (width, rows) {
+                $(($width, None) => put_neighbours::<$width>(cells, places, values),
+                ($width, Some(rows)) => put_picked::<$width>(cells, places, values, rows),)*
                 _ => {
-                    for (place, row) in places.iter().zip(rows) {
-                        let value = &values[*row as usize * width..][..width];
-                        cells[*place as usize * width..][..width].copy_from_slice(value);
+                    for (number, place) in places.iter().enumerate() {
+                        let row = rows.map_or(number, |rows| rows[number] as usize);
+                        cells[*place as usize * width..][..width].copy_from_slice(&values[row * width..][..width]);
                     }
                 }
             }

@@ -10,7 +10,7 @@ use super::{
     rows::{Rows, write},
     shared::SharedPage,
 };
-use crate::pool::{Block, Pool};
+use crate::pool::{Block, Pool, block_bytes};
 
 /// The longest page: views name places in it with 31 bits.
 pub const LONGEST: usize = i32::MAX as usize;
@@ -108,6 +108,8 @@ impl Growth {
     }
 
     /// Opens the next page for one thread; `None` where the pool has no room. `first` is what its first row takes at the end.
+    ///
+    /// Errors: `Error::Environment` for a row that is larger than all that the pool may ever have.
     pub fn open(&mut self, layout: &Arc<RowLayout>, pool: &Pool, first: usize) -> Result<Option<PageWriter>> {
         let block = self.block(layout, pool, first)?;
         Ok(block.map(|(block, capacity)| PageWriter::with_capacity(Arc::clone(layout), block, capacity)))
@@ -123,6 +125,12 @@ impl Growth {
     fn block(&self, layout: &RowLayout, pool: &Pool, first: usize) -> Result<Option<(Block, usize)>> {
         let tail = if layout.has_views() { self.tail } else { 0 };
         let least = layout.bytes(1) + first;
+        if !pool.has_room_for(least) {
+            // It never will: who waited for that would wait for ever.
+            let (page, all) = (block_bytes(least), pool.budget());
+            let message = format!("a row needs a page of {page} bytes, and all pages may take {all}");
+            return Err(Error::environment(message));
+        }
         let Some(block) = pool.take(self.next.max(least)) else { return Ok(None) };
         if least > self.largest {
             // A page of its own.

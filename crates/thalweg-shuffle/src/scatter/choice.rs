@@ -23,7 +23,7 @@ pub enum Walk {
 }
 
 /// Buffers pay from so many rows on in each.
-const ROWS: usize = 8;
+const ROWS: usize = 32;
 
 /// Whether buffers of so many bytes together are better than a histogram of each batch.
 fn buffers_pay(bytes: usize, partitions: usize, layout: &RowLayout) -> bool {
@@ -80,8 +80,8 @@ mod tests {
         let buffered = Walk::Buffered { bytes: 1 << 20 };
         let fixed = |width| layout(&[DataType::FixedSizeBinary(width)]);
         assert_eq!(Walk::choose(&fixed(16), 2, 1 << 20), buffered);
-        assert_eq!(Walk::choose(&fixed(100), 1024, 1 << 20), buffered);
-        assert_eq!(Walk::choose(&fixed(200), 1024, 1 << 20), Walk::Hybrid);
+        assert_eq!(Walk::choose(&fixed(100), 256, 1 << 20), buffered);
+        assert_eq!(Walk::choose(&fixed(100), 1024, 1 << 20), Walk::Hybrid);
         assert_eq!(Walk::choose(&fixed(16), 4, 0), Walk::Hybrid);
         let text = layout(&[DataType::Int64, DataType::Utf8View]);
         assert_eq!((Walk::choose(&text, 2, 1 << 20), Walk::choose(&text, 4, 1 << 20)), (Walk::Hybrid, buffered));
