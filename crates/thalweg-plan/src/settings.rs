@@ -276,6 +276,7 @@ mod tests {
             "first-row",
             "arrival",
             "1 MiB",
+            "hybrid",
         ];
         for ((key, ..), value) in KEYS.iter().zip(values) {
             settings.set(key, value).unwrap();
@@ -294,6 +295,7 @@ mod tests {
             "first-row",
             "arrival",
             "1048576 B",
+            "hybrid",
         ];
         assert_eq!(shown, expected);
         settings.set("batch.linger", "auto").unwrap();
