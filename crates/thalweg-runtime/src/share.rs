@@ -16,7 +16,7 @@ const BUFFERS: usize = 1 << 20;
 pub struct Share {
     /// How many bytes its pages may take.
     pub pages: usize,
-    /// How many bytes its buffers may take.
+    /// How many bytes its buffers of one kind of batches may take, about.
     pub buffers: usize,
     /// How large its pages are.
     pub sizes: Sizes,
@@ -38,8 +38,10 @@ impl Share {
             return Err(Error::query(message).with_hint("SET a larger 'exchange.memory', or a smaller 'parallelism'"));
         }
         let all = memory / pairs * receivers;
-        let buffers = (all / 8).min(all - 2 * SMALLEST * receivers).min(BUFFERS);
-        let pages = all - buffers;
+        let spare = all - 2 * SMALLEST * receivers;
+        let buffers = (all / 8).min(spare / 2).min(BUFFERS);
+        // Batches with and without late rows have buffers each.
+        let pages = all - 2 * buffers;
         let sizes = Sizes::within(pages, 1, receivers);
         Ok(Self { pages, buffers, sizes, receivers, asked: settings.exchange_scatter })
     }
