@@ -294,7 +294,7 @@ impl<'a> Point<'a> {
                 ("threads", json!(threads)),
                 ("buffer_bytes", json!(self.buffer_bytes)),
                 ("batch_rows", json!(input.batch_rows)),
-                ("chosen", json!(way == Way::Variant(Variant::choose(&setup)))),
+                ("chosen", json!(way == Way::Variant(Variant::choose(&setup, input.batch_rows)))),
                 ("past_caches", json!(options.past_caches)),
                 ("cold", json!(options.cold)),
                 ("pages_are_kept", json!(options.keep)),

@@ -58,6 +58,8 @@ struct State {
     used: usize,
     peak: Peak,
     waiting: Vec<Waker>,
+    /// Whether the system refused memory at a time when no block was in use, so that none would come back.
+    is_refused: bool,
 }
 
 /// The most bytes that a pool had at a time.
@@ -132,6 +134,12 @@ impl Pool {
         block_bytes(bytes) <= self.shared.budget
     }
 
+    /// Whether the system, not the budget, refused the last block that a pool of which no block was in use asked for: nobody
+    /// needs to wait for one to come back.
+    pub fn is_refused(&self) -> bool {
+        self.shared.state().is_refused
+    }
+
     /// How many bytes it takes from the system at most.
     pub fn budget(&self) -> usize {
         self.shared.budget
@@ -181,6 +189,7 @@ impl State {
             Some(_) => HUGE.min(size * 16),
             None => size,
         };
+        self.is_refused = false;
         if self.reserved + slab_bytes > budget {
             self.release();
         }
@@ -192,7 +201,12 @@ impl State {
         }
         let alignment = if bytes % HUGE == 0 { HUGE } else { SIZES[0] };
         let layout = Layout::from_size_align(bytes, alignment).ok()?;
-        let memory = allocate(layout)?;
+        let memory = allocate(layout).or_else(|| {
+            self.release();
+            allocate(layout)
+        });
+        self.is_refused = memory.is_none() && self.used == 0;
+        let memory = memory?;
         let slab = Slab { memory, layout, blocks: bytes / size, free: bytes / size };
         let number = self.slabs.iter().position(Option::is_none).unwrap_or(self.slabs.len());
         let blocks = slab.blocks;
@@ -364,6 +378,19 @@ mod tests {
         // What lies unused makes room for another size.
         assert_eq!(pool.take((5 << 20) + 1).unwrap().len(), 6 << 20);
         assert_eq!((pool.used(), pool.peak().used), (0, 6 << 20), "the most stays when all went back");
+    }
+
+    #[test]
+    fn what_the_system_refuses_is_not_waited_for() {
+        let more_than_there_is = 1 << 50;
+        let pool = Pool::new(usize::MAX);
+        let block = pool.take(5000).unwrap();
+        assert!(pool.take(more_than_there_is).is_none() && !pool.is_refused(), "a block may come back");
+        drop(block);
+        assert!(pool.take(more_than_there_is).is_none() && pool.is_refused());
+        assert!(pool.take(5000).is_some());
+        let pool = Pool::new(more_than_there_is);
+        assert!(pool.take(more_than_there_is + 1).is_none() && !pool.is_refused(), "the budget says no");
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub struct Share {
     pub sizes: Sizes,
     receivers: usize,
     asked: Scatter,
+    batch_rows: usize,
 }
 
 impl Share {
@@ -43,14 +44,15 @@ impl Share {
         // Batches with and without late rows have buffers each.
         let pages = all - 2 * buffers;
         let sizes = Sizes::within(pages, 1, receivers);
-        Ok(Self { pages, buffers, sizes, receivers, asked: settings.exchange_scatter })
+        let (asked, batch_rows) = (settings.exchange_scatter, settings.batch_rows);
+        Ok(Self { pages, buffers, sizes, receivers, asked, batch_rows })
     }
 
     /// How it fills its pages with rows of a schema; `None` where pages cannot hold these, which are copied.
     pub fn walk(&self, schema: &SchemaRef) -> Option<Walk> {
         let packing = Packing::new(schema, false)?;
         Some(match self.asked {
-            Scatter::Auto => Walk::choose(packing.layout(), self.receivers, self.buffers),
+            Scatter::Auto => Walk::choose(packing.layout(), self.receivers, self.buffers, self.batch_rows),
             Scatter::Buffered => Walk::Buffered { bytes: self.buffers },
             Scatter::Hybrid => Walk::Hybrid,
         })

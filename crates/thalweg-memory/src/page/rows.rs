@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use arrow_array::builder::make_view;
-
 use super::{
     layout::{Place, RowLayout, Shape},
-    source::{INLINE, Source, Values},
+    source::{Source, Values},
 };
 
 mod sealed {
@@ -34,9 +32,13 @@ pub trait Lengths {
 
     /// How many of the rows fit into so many slots, and so many bytes at a page's end; and how many of these they take.
     fn fitting(&self, slots: usize, mut bytes: usize) -> (usize, usize) {
-        let (most, all) = (self.len().min(slots), self.tails());
-        if most == self.len() && all <= bytes {
-            return (most, all);
+        let most = self.len().min(slots);
+        // Of many more rows than there are slots, only the first are looked at.
+        if most == self.len() {
+            let all = self.tails();
+            if all <= bytes {
+                return (most, all);
+            }
         }
         let before = bytes;
         for row in 0..most {
@@ -85,7 +87,7 @@ pub trait Rows: Lengths + sealed::Sealed {
 #[derive(Clone, Copy)]
 pub struct Picked<'a> {
     /// The batch's columns.
-    pub source: &'a Source<'a>,
+    pub source: &'a Source,
     /// The rows' numbers.
     pub rows: &'a [u32],
 }
@@ -133,6 +135,7 @@ impl Rows for Picked<'_> {
 
     fn write_fixed(&self, column: usize, width: usize, cells: &mut [u8]) {
         let Values::Fixed(values, _) = &self.source.columns()[column].values else { return };
+        let values = values.as_slice();
         match width {
             1 => pick::<1>(cells, values, self.rows),
             2 => pick::<2>(cells, values, self.rows),
@@ -150,15 +153,16 @@ impl Rows for Picked<'_> {
     }
 
     fn write_views(&self, column: usize, cells: &mut [u8], tails: &mut [u8], mut used: usize, at: usize) -> usize {
-        let Values::Bytes(values) = &self.source.columns()[column].values else { return used };
+        let Values::Views(values) = &self.source.columns()[column].values else { return used };
         let (cells, _) = cells.as_chunks_mut::<16>();
         for (cell, row) in cells.iter_mut().zip(self.rows) {
-            let value = values[*row as usize];
-            *cell = view_of(value, at + used);
-            if value.len() > INLINE {
-                tails[used..used + value.len()].copy_from_slice(value);
-                used += value.len();
+            let (mut view, longer) = values.get(*row as usize);
+            if let Some(bytes) = longer {
+                view = moved(view, at + used);
+                copy_bytes(&mut tails[used..], bytes);
+                used += bytes.len();
             }
+            *cell = view.to_le_bytes();
         }
         used
     }
@@ -179,11 +183,33 @@ fn pick<const WIDTH: usize>(cells: &mut [u8], values: &[u8], rows: &[u32]) {
     }
 }
 
-/// The view of a value whose bytes, if they do not lie in it, begin at `at`.
+/// The view of the same value, whose bytes begin at `at`; buffer 0 of a column is its page.
 #[inline]
-pub fn view_of(value: &[u8], at: usize) -> [u8; 16] {
-    // Buffer 0 of a column is its page.
-    make_view(value, 0, at as u32).to_le_bytes()
+pub fn moved(view: u128, at: usize) -> u128 {
+    u128::from(view as u64) | (at as u128) << 96
+}
+
+/// Copies bytes to the front of others.
+#[inline]
+pub fn copy_bytes(to: &mut [u8], bytes: &[u8]) {
+    let to = &mut to[..bytes.len()];
+    // Most texts are short: two copies of a fixed length, which may overlap, need no call.
+    match bytes.len() {
+        8..=16 => copy_ends::<8>(to, bytes),
+        17..=32 => copy_ends::<16>(to, bytes),
+        33..=64 => copy_ends::<32>(to, bytes),
+        _ => to.copy_from_slice(bytes),
+    }
+}
+
+/// Copies the first and the last bytes, so many each.
+#[inline]
+fn copy_ends<const BYTES: usize>(to: &mut [u8], bytes: &[u8]) {
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<BYTES>(), bytes.last_chunk::<BYTES>()) {
+        to[..BYTES].copy_from_slice(first);
+        let end = to.len();
+        to[end - BYTES..].copy_from_slice(last);
+    }
 }
 
 /// The memory of a page, as far as it belongs to whoever writes.

@@ -1,9 +1,9 @@
 //! The columns of a batch as a page takes them in.
 
 use arrow_array::{
-    Array, ArrayRef, RecordBatch, cast::AsArray, downcast_primitive_array, types::ByteArrayType, types::*,
+    Array, GenericByteViewArray, RecordBatch, builder::make_view, cast::AsArray, downcast_primitive_array, types::*,
 };
-use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 use thalweg_core::{Error, Result};
 
@@ -12,39 +12,50 @@ use super::layout::{RowLayout, Shape};
 /// Values up to this length lie in their view.
 pub const INLINE: usize = 12;
 
+/// What the values of a row take in a page at most, as offsets there have 31 bits.
+const LONGEST_ROW: u32 = 1 << 30;
+
 /// A batch whose rows go into pages, with what each row takes at a page's end.
-pub struct Source<'a> {
-    columns: Vec<SourceColumn<'a>>,
+pub struct Source {
+    columns: Vec<SourceColumn>,
     rows: usize,
+    /// None, where no row takes any.
     tails: Option<Vec<u32>>,
     fingerprint: u64,
 }
 
 /// A column of a batch.
-pub struct SourceColumn<'a> {
+pub struct SourceColumn {
     /// The values.
-    pub values: Values<'a>,
+    pub values: Values,
     /// Where there is a value, if not everywhere.
     pub nulls: Option<NullBuffer>,
 }
 
 /// The values of a column.
-pub enum Values<'a> {
+pub enum Values {
     /// Of so many bytes each, side by side.
-    Fixed(&'a [u8], usize),
+    Fixed(Buffer, usize),
     /// Bits.
-    Bits(&'a BooleanBuffer),
+    Bits(BooleanBuffer),
     /// Bytes of any length, none where there is no value.
-    Bytes(Vec<&'a [u8]>),
+    Views(Views),
 }
 
-impl<'a> Source<'a> {
+/// Bytes of any length, as Arrow's views name them: those of up to [`INLINE`] lie in their view, others in one of the buffers.
+#[derive(Clone)]
+pub struct Views {
+    views: ScalarBuffer<u128>,
+    buffers: Vec<Buffer>,
+}
+
+impl Source {
     /// The columns of a batch, which must be those of the layout; text and binary of any kind, and dictionaries of them, go into
     /// views.
     ///
     /// Errors: `Error::Bug` where a column is none of the layout's; `Error::Environment` where the values of a row are longer
     /// than a page can say.
-    pub fn new(layout: &RowLayout, batch: &'a RecordBatch) -> Result<Self> {
+    pub fn new(layout: &RowLayout, batch: &RecordBatch) -> Result<Self> {
         if batch.num_columns() != layout.columns().len() {
             return Err(Error::bug("a batch has other columns than its page"));
         }
@@ -60,13 +71,12 @@ impl<'a> Source<'a> {
                 (_, Some(_)) if !column.is_nullable => {
                     Err(Error::bug(format!("null in {:?}, which has none", field.name())))
                 }
-                _ => Ok(SourceColumn { values: values(array)?, nulls }),
+                _ => Ok(SourceColumn { values: values(array, nulls.as_ref())?, nulls }),
             }
         });
-        let columns: Vec<SourceColumn<'_>> = columns.collect::<Result<_>>()?;
+        let columns: Vec<SourceColumn> = columns.collect::<Result<_>>()?;
         let rows = batch.num_rows();
-        let tails = layout.has_views().then(|| tails(&columns, rows)).transpose()?;
-        Ok(Self { columns, rows, tails, fingerprint: layout.fingerprint() })
+        Ok(Self { tails: tails(&columns, rows)?, columns, rows, fingerprint: layout.fingerprint() })
     }
 
     /// The layout that it is for: see [`RowLayout::fingerprint`].
@@ -75,7 +85,7 @@ impl<'a> Source<'a> {
     }
 
     /// The columns.
-    pub fn columns(&self) -> &[SourceColumn<'a>] {
+    pub fn columns(&self) -> &[SourceColumn] {
         &self.columns
     }
 
@@ -96,6 +106,53 @@ impl<'a> Source<'a> {
     }
 }
 
+impl Views {
+    /// The view of a row, and its bytes if they do not lie in it.
+    #[inline]
+    pub fn get(&self, row: usize) -> (u128, Option<&[u8]>) {
+        let view = self.views[row];
+        let length = view as u32 as usize;
+        let longer = (length > INLINE).then(|| {
+            let (buffer, from) = ((view >> 64) as u32 as usize, (view >> 96) as usize);
+            &self.buffers[buffer].as_slice()[from..from + length]
+        });
+        (view, longer)
+    }
+
+    fn of_views<T: ByteViewType>(array: &GenericByteViewArray<T>) -> Self {
+        Self { views: array.views().clone(), buffers: array.data_buffers().to_vec() }
+    }
+
+    fn of_offsets<T: ByteArrayType>(array: &dyn Array) -> Result<Self> {
+        let array = array.as_bytes::<T>();
+        let (offsets, bytes) = (array.value_offsets(), array.values());
+        // Offsets in views have 32 bits: what lies further behind is named from the beginning of a later buffer.
+        let step = 1_usize << 30;
+        let last = offsets.last().map_or(0, |offset| offset.as_usize());
+        let buffers = (0..=last / step).map(|number| bytes.slice(number * step)).collect();
+        let mut is_too_long = false;
+        let view = |ends: &[T::Offset]| {
+            let (from, to) = (ends[0].as_usize(), ends[1].as_usize());
+            is_too_long |= to - from >= LONGEST_ROW as usize;
+            make_view(&bytes[from..to], (from / step) as u32, (from % step) as u32)
+        };
+        let views = offsets.windows(2).map(view).collect();
+        if is_too_long { Err(too_long()) } else { Ok(Self { views, buffers }) }
+    }
+
+    /// These values in another order: where a place names none, there is none.
+    fn picked(&self, places: impl Iterator<Item = usize>) -> Self {
+        let views = places.map(|place| self.views.get(place).copied().unwrap_or_default()).collect();
+        Self { views, buffers: self.buffers.clone() }
+    }
+
+    /// These values, with no bytes where there is none.
+    fn known(self, nulls: &NullBuffer) -> Self {
+        let known = self.views.iter().zip(nulls).map(|(view, is_known)| if is_known { *view } else { 0 });
+        Self { views: known.collect(), buffers: self.buffers }
+    }
+}
+
 fn is_bytes(kind: &DataType) -> bool {
     use DataType::*;
     match kind {
@@ -105,70 +162,70 @@ fn is_bytes(kind: &DataType) -> bool {
     }
 }
 
-fn values(array: &ArrayRef) -> Result<Values<'_>> {
-    let array = array.as_ref();
+fn values(array: &dyn Array, nulls: Option<&NullBuffer>) -> Result<Values> {
     Ok(match array.data_type() {
-        DataType::Boolean => Values::Bits(array.as_boolean().values()),
-        DataType::FixedSizeBinary(width) => Values::Fixed(array.as_fixed_size_binary().value_data(), *width as usize),
-        kind if is_bytes(kind) => Values::Bytes(bytes(array)?),
+        DataType::Boolean => Values::Bits(array.as_boolean().values().clone()),
+        DataType::FixedSizeBinary(width) => {
+            Values::Fixed(array.as_fixed_size_binary().values().clone(), *width as usize)
+        }
+        kind if is_bytes(kind) => {
+            let views = views(array)?;
+            Values::Views(if let Some(nulls) = nulls { views.known(nulls) } else { views })
+        }
         _ => downcast_primitive_array!(
             array => {
                 let values: &ScalarBuffer<_> = array.values();
-                let bytes = values.inner().as_slice();
-                Values::Fixed(bytes, bytes.len().checked_div(values.len()).unwrap_or(1))
+                let width = values.inner().len().checked_div(values.len()).unwrap_or(1);
+                Values::Fixed(values.inner().clone(), width)
             },
             other => return Err(Error::bug(format!("a page does not hold {other}"))),
         ),
     })
 }
 
-/// The bytes of each value.
-fn bytes(array: &dyn Array) -> Result<Vec<&[u8]>> {
-    fn plain<T: ByteArrayType>(array: &dyn Array) -> Vec<&[u8]> {
-        let array = array.as_bytes::<T>();
-        let (offsets, bytes) = (array.value_offsets(), array.value_data());
-        let at = |offset: T::Offset| arrow_buffer::ArrowNativeType::as_usize(offset);
-        offsets.windows(2).map(|ends| &bytes[at(ends[0])..at(ends[1])]).collect()
-    }
-    let mut values: Vec<&[u8]> = match array.data_type() {
-        DataType::Utf8 => plain::<Utf8Type>(array),
-        DataType::LargeUtf8 => plain::<LargeUtf8Type>(array),
-        DataType::Binary => plain::<BinaryType>(array),
-        DataType::LargeBinary => plain::<LargeBinaryType>(array),
-        DataType::Utf8View => (0..array.len()).map(|row| array.as_string_view().value(row).as_bytes()).collect(),
-        DataType::BinaryView => (0..array.len()).map(|row| array.as_binary_view().value(row)).collect(),
+/// The values of a column of bytes; what the views of rows without a value say means nothing.
+fn views(array: &dyn Array) -> Result<Views> {
+    Ok(match array.data_type() {
+        DataType::Utf8 => Views::of_offsets::<Utf8Type>(array)?,
+        DataType::LargeUtf8 => Views::of_offsets::<LargeUtf8Type>(array)?,
+        DataType::Binary => Views::of_offsets::<BinaryType>(array)?,
+        DataType::LargeBinary => Views::of_offsets::<LargeBinaryType>(array)?,
+        DataType::Utf8View => Views::of_views(array.as_string_view()),
+        DataType::BinaryView => Views::of_views(array.as_binary_view()),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
-            let values = bytes(dictionary.values().as_ref())?;
+            let words = views(dictionary.values().as_ref())?;
             // Without a value there are only nulls, and keys that name nothing.
-            if values.is_empty() {
-                return Ok(vec![&[]; array.len()]);
+            if words.views.is_empty() {
+                return Ok(words.picked(std::iter::repeat_n(0, array.len())));
             }
-            // The key of a row without value may be anything.
-            let value = |key: usize| values.get(key).copied().unwrap_or_default();
-            dictionary.normalized_keys().into_iter().map(value).collect()
+            words.picked(dictionary.normalized_keys().into_iter())
         }
         other => return Err(Error::bug(format!("{other} is no text"))),
-    };
-    if let Some(nulls) = array.logical_nulls() {
-        values.iter_mut().zip(nulls.iter()).filter(|(_, is_valid)| !is_valid).for_each(|(value, _)| *value = &[]);
-    }
-    Ok(values)
+    })
 }
 
-fn tails(columns: &[SourceColumn<'_>], rows: usize) -> Result<Vec<u32>> {
-    let mut tails = vec![0_u32; rows];
+/// How many bytes each row takes at a page's end; `None` if none takes any.
+fn tails(columns: &[SourceColumn], rows: usize) -> Result<Option<Vec<u32>>> {
+    let mut tails: Option<Vec<u32>> = None;
     for column in columns {
-        let Values::Bytes(values) = &column.values else { continue };
-        for (tail, value) in tails.iter_mut().zip(values) {
-            let more = if value.len() > INLINE { u32::try_from(value.len()).ok() } else { Some(0) };
-            // Offsets in a page have 31 bits, as Arrow's do.
-            let sum = more.and_then(|more| tail.checked_add(more)).filter(|sum| *sum < 1 << 30);
-            *tail = sum.ok_or_else(|| {
-                let message = "a row of more than 1 GiB does not go into a page";
-                Error::environment(message).with_hint("divide its texts among several rows")
-            })?;
+        let Values::Views(Views { views, .. }) = &column.values else { continue };
+        let is_longer = |view: &u128| *view as u32 > INLINE as u32;
+        if !views.iter().fold(false, |any, view| any | is_longer(view)) {
+            continue;
+        }
+        let tails = tails.get_or_insert_with(|| vec![0; rows]);
+        for (tail, view) in tails.iter_mut().zip(views) {
+            *tail = tail.saturating_add(if is_longer(view) { *view as u32 } else { 0 });
         }
     }
-    Ok(tails)
+    match tails.iter().flatten().max() {
+        Some(longest) if *longest >= LONGEST_ROW => Err(too_long()),
+        _ => Ok(tails),
+    }
+}
+
+fn too_long() -> Error {
+    let message = "a row of more than 1 GiB does not go into a page";
+    Error::environment(message).with_hint("divide its texts among several rows")
 }

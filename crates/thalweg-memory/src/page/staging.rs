@@ -6,7 +6,7 @@ use thalweg_core::{Error, Result};
 
 use super::{
     layout::{LINE, RowLayout, SMALLEST},
-    rows::{Lengths, Picked, Rows, view_of},
+    rows::{Lengths, Picked, Rows, copy_bytes, moved},
     source::{INLINE, Values},
 };
 use crate::{
@@ -116,29 +116,31 @@ impl Staging {
             match &column.values {
                 Values::Fixed(values, width) => match neighbours {
                     Some(first) => {
-                        let values = &values[first * width..(first + taken) * width];
+                        let values = &values.as_slice()[first * width..(first + taken) * width];
                         scatter_fixed(cells, *width, places, values, None);
                     }
-                    None => scatter_fixed(cells, *width, places, values, Some(rows.rows)),
+                    None => scatter_fixed(cells, *width, places, values.as_slice(), Some(rows.rows)),
                 },
                 Values::Bits(_) => {
                     for (row, place) in places.iter().enumerate() {
                         cells[*place as usize] = u8::from(rows.bit(number, row));
                     }
                 }
-                Values::Bytes(values) => {
+                Values::Views(values) => {
                     let (cells, _) = cells.as_chunks_mut::<16>();
                     for ((place, row), partition) in places.iter().zip(rows.rows).zip(partitions) {
-                        let (value, longer) = (values[*row as usize], &mut self.longer[*partition as usize]);
-                        cells[*place as usize] = view_of(value, longer.len());
-                        if value.len() > INLINE {
-                            longer.extend_from_slice(value);
+                        let (mut view, bytes) = values.get(*row as usize);
+                        if let Some(bytes) = bytes {
+                            let longer = &mut self.longer[*partition as usize];
+                            view = moved(view, longer.len());
+                            longer.extend_from_slice(bytes);
                         }
+                        cells[*place as usize] = view.to_le_bytes();
                     }
                 }
             }
         }
-        if rows.source.has_tails() {
+        if self.layout.has_views() {
             for (place, row) in places.iter().zip(rows.rows) {
                 self.tails[*place as usize] = rows.source.tail(*row as usize) as u32;
             }
@@ -302,14 +304,14 @@ impl Rows for Waiting<'_> {
         let ((cells, _), (staged, _)) = (cells.as_chunks_mut::<16>(), self.cells(column).as_chunks::<16>());
         let longer = &self.staging.longer[self.partition];
         for (cell, view) in cells.iter_mut().zip(staged) {
-            let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| view[at + i])) as usize;
-            let (bytes, from) = (word(0), word(12));
-            *cell = *view;
+            let mut view = u128::from_le_bytes(*view);
+            let (bytes, from) = (view as u32 as usize, (view >> 96) as usize);
             if bytes > INLINE {
-                cell[12..].copy_from_slice(&((at + used) as u32).to_le_bytes());
-                tails[used..used + bytes].copy_from_slice(&longer[from..from + bytes]);
+                view = moved(view, at + used);
+                copy_bytes(&mut tails[used..], &longer[from..from + bytes]);
                 used += bytes;
             }
+            *cell = view.to_le_bytes();
         }
         used
     }

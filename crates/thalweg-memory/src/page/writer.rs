@@ -109,7 +109,8 @@ impl Growth {
 
     /// Opens the next page for one thread; `None` where the pool has no room. `first` is what its first row takes at the end.
     ///
-    /// Errors: `Error::Environment` for a row that is larger than all that the pool may ever have.
+    /// Errors: `Error::Environment` for a row that is larger than all that the pool may ever have, or where the system has no memory
+    /// for the first page.
     pub fn open(&mut self, layout: &Arc<RowLayout>, pool: &Pool, first: usize) -> Result<Option<PageWriter>> {
         let block = self.block(layout, pool, first)?;
         Ok(block.map(|(block, capacity)| PageWriter::with_capacity(Arc::clone(layout), block, capacity)))
@@ -131,7 +132,11 @@ impl Growth {
             let message = format!("a row needs a page of {page} bytes, and all pages may take {all}");
             return Err(Error::environment(message));
         }
-        let Some(block) = pool.take(self.next.max(least)) else { return Ok(None) };
+        let bytes = self.next.max(least);
+        let Some(block) = pool.take(bytes) else {
+            let message = || format!("the system has no memory for a page of {} bytes", block_bytes(bytes));
+            return if pool.is_refused() { Err(Error::environment(message())) } else { Ok(None) };
+        };
         if least > self.largest {
             // A page of its own.
             return Ok(Some((block, 1)));

@@ -2,7 +2,7 @@
 //!
 //! The figures behind it are in the book, on the page about the shuffle. In short: a visit to a page costs a handful of cache
 //! misses, so that as many rows as possible should share one. Buffers that lie in the caches bring more rows to a page than a
-//! batch has for it, until rows are so wide, or partitions so many, that a buffer has room for a few only. Values of any length
+//! batch has for it, until rows are so wide, or partitions so many, that a buffer has room for a few only, and batches so large that they have more. Values of any length
 //! to two partitions are the exception: copying them twice costs more than the visits. Pages of each thread need nobody's
 //! agreement, and are taken where there is memory for them.
 
@@ -22,19 +22,23 @@ pub enum Walk {
     Hybrid,
 }
 
-/// Buffers pay from so many rows on in each.
+/// Buffers pay from so many rows on in each, and before that where a batch has less than half as many for each partition.
 const ROWS: usize = 32;
 
-/// Whether buffers of so many bytes together are better than a histogram of each batch.
-fn buffers_pay(bytes: usize, partitions: usize, layout: &RowLayout) -> bool {
-    let rows = bytes / partitions.max(1) / layout.row_bytes().max(1);
-    rows >= ROWS && !(layout.has_views() && partitions <= 2)
+/// Buffers have room for so many rows at least.
+const FEWEST: usize = 8;
+
+/// Whether buffers of so many bytes together are better than a histogram of each batch of so many rows.
+fn buffers_pay(bytes: usize, partitions: usize, layout: &RowLayout, batch_rows: usize) -> bool {
+    let partitions = partitions.max(1);
+    let rows = bytes / partitions / layout.row_bytes().max(1);
+    rows >= (2 * batch_rows / partitions).clamp(FEWEST, ROWS) && !(layout.has_views() && partitions <= 2)
 }
 
 impl Walk {
-    /// The better way to so many partitions, if buffers may take so many bytes together.
-    pub fn choose(layout: &RowLayout, partitions: usize, bytes: usize) -> Self {
-        if buffers_pay(bytes, partitions, layout) { Self::Buffered { bytes } } else { Self::Hybrid }
+    /// The better way to so many partitions, if buffers may take so many bytes together, and batches have so many rows.
+    pub fn choose(layout: &RowLayout, partitions: usize, bytes: usize, batch_rows: usize) -> Self {
+        if buffers_pay(bytes, partitions, layout, batch_rows) { Self::Buffered { bytes } } else { Self::Hybrid }
     }
 
     /// Its name.
@@ -47,10 +51,10 @@ impl Walk {
 }
 
 impl Variant {
-    /// The best way for several threads that fill pages together.
-    pub fn choose(setup: &Setup) -> Self {
+    /// The best way for several threads that fill pages together from batches of so many rows.
+    pub fn choose(setup: &Setup, batch_rows: usize) -> Self {
         let Setup { layout, partitions, threads, buffers, .. } = setup;
-        if !buffers_pay(buffers.bytes / threads, *partitions, layout) {
+        if !buffers_pay(buffers.bytes / threads, *partitions, layout, batch_rows) {
             return Self::Hybrid;
         }
         match Self::LocalMerge.least_memory(setup) <= setup.pool.budget() {
@@ -79,12 +83,21 @@ mod tests {
     fn wide_rows_to_many_partitions_and_texts_to_two_go_by_a_histogram() {
         let buffered = Walk::Buffered { bytes: 1 << 20 };
         let fixed = |width| layout(&[DataType::FixedSizeBinary(width)]);
-        assert_eq!(Walk::choose(&fixed(16), 2, 1 << 20), buffered);
-        assert_eq!(Walk::choose(&fixed(100), 256, 1 << 20), buffered);
-        assert_eq!(Walk::choose(&fixed(100), 1024, 1 << 20), Walk::Hybrid);
-        assert_eq!(Walk::choose(&fixed(16), 4, 0), Walk::Hybrid);
+        let choose = |layout: &RowLayout, partitions, bytes| Walk::choose(layout, partitions, bytes, 16 << 10);
+        assert_eq!(choose(&fixed(16), 2, 1 << 20), buffered);
+        assert_eq!(choose(&fixed(100), 256, 1 << 20), buffered);
+        assert_eq!(choose(&fixed(100), 1024, 1 << 20), Walk::Hybrid);
+        assert_eq!(choose(&fixed(16), 4, 0), Walk::Hybrid);
         let text = layout(&[DataType::Int64, DataType::Utf8View]);
-        assert_eq!((Walk::choose(&text, 2, 1 << 20), Walk::choose(&text, 4, 1 << 20)), (Walk::Hybrid, buffered));
+        assert_eq!((choose(&text, 2, 1 << 20), choose(&text, 4, 1 << 20)), (Walk::Hybrid, buffered));
+    }
+
+    #[test]
+    fn small_batches_wait_in_small_buffers() {
+        let wide = layout(&[DataType::FixedSizeBinary(100)]);
+        let choose = |batch_rows| Walk::choose(&wide, 1024, 1 << 20, batch_rows).name();
+        assert_eq!([1024, 4096, 8192, 65536].map(choose), ["buffered", "buffered", "hybrid", "hybrid"]);
+        assert_eq!(Walk::choose(&wide, 1024, 0, 1).name(), "hybrid");
     }
 
     #[test]
@@ -98,7 +111,7 @@ mod tests {
                 sizes: Sizes { smallest: 4 << 10, largest: 64 << 10 },
                 buffers: Buffers { bytes: buffers, past_caches: false },
             };
-            let variant = Variant::choose(&setup);
+            let variant = Variant::choose(&setup, 16 << 10);
             assert!(variant.make(&setup).is_ok(), "{variant}");
             variant
         };

@@ -50,9 +50,9 @@ struct Buffers {
 /// What was begun, and waits for room.
 enum Pending {
     /// The rows of a batch, partition by partition; of this partition so many are in pages.
-    Hybrid { batch: RecordBatch, order: Order, partition: usize, done: usize },
+    Hybrid { source: Source, order: Order, partition: usize, done: usize },
     /// The rows of a batch and their partitions, as they came; so many are in buffers.
-    Buffered { batch: RecordBatch, rows: Vec<u32>, partitions: Vec<u32>, done: usize },
+    Buffered { source: Source, rows: Vec<u32>, partitions: Vec<u32>, done: usize },
     /// All pages are to be closed.
     Seal,
 }
@@ -126,7 +126,8 @@ impl Outbox {
         self.is_empty = false;
         let Some(buffers) = &mut self.buffers else {
             let order = Order::new(selected, &destinations, self.pages.partitions.len());
-            self.pending = Some(Pending::Hybrid { batch: batch.clone(), order, partition: 0, done: 0 });
+            let source = Source::new(&self.pages.layout, batch)?;
+            self.pending = Some(Pending::Hybrid { source, order, partition: 0, done: 0 });
             return self.resume(full);
         };
         let known = self.all.len() as u32;
@@ -135,21 +136,20 @@ impl Outbox {
         let source = Source::new(&self.pages.layout, batch)?;
         // What is not finished keeps its rows; most batches need not be copied for that.
         let mut put = |rows: &[u32], partitions: &[u32]| buffers.put(&mut self.pages, &source, rows, partitions, full);
-        let pending = |rows: &[u32], partitions: Vec<u32>, done| {
-            let is_short = done < partitions.len();
-            is_short.then(|| Pending::Buffered { batch: batch.clone(), rows: rows.to_vec(), partitions, done })
-        };
-        self.pending = match destinations {
+        let (rows, partitions, done) = match destinations {
             Destinations::One(partitions) => {
                 let done = put(rows, &partitions)?;
-                pending(rows, partitions, done)
+                let rows = if done < rows.len() { rows.to_vec() } else { Vec::new() };
+                (rows, partitions, done)
             }
             lines => {
                 let (rows, partitions) = lines.each(rows);
                 let done = put(&rows, &partitions)?;
-                pending(&rows, partitions, done)
+                (rows, partitions, done)
             }
         };
+        let is_short = done < partitions.len();
+        self.pending = is_short.then_some(Pending::Buffered { source, rows, partitions, done });
         Ok(self.progress(full))
     }
 
@@ -160,28 +160,22 @@ impl Outbox {
         let pages = &mut self.pages;
         self.pending = match self.pending.take() {
             None => None,
-            Some(Pending::Hybrid { batch, order, mut partition, mut done }) => {
-                let source = Source::new(&pages.layout, &batch)?;
-                loop {
-                    if partition == order.partitions() {
-                        break None;
-                    }
-                    let rows = order.of_partition(partition);
-                    done += pages.fill(partition, Picked { source: &source, rows: &rows[done..] }, full)?;
-                    if done < rows.len() {
-                        drop(source);
-                        break Some(Pending::Hybrid { batch, order, partition, done });
-                    }
-                    (partition, done) = (partition + 1, 0);
+            Some(Pending::Hybrid { source, order, mut partition, mut done }) => loop {
+                if partition == order.partitions() {
+                    break None;
                 }
-            }
-            Some(Pending::Buffered { batch, rows, partitions, mut done }) => {
-                let source = Source::new(&pages.layout, &batch)?;
+                let rows = order.of_partition(partition);
+                done += pages.fill(partition, Picked { source: &source, rows: &rows[done..] }, full)?;
+                if done < rows.len() {
+                    break Some(Pending::Hybrid { source, order, partition, done });
+                }
+                (partition, done) = (partition + 1, 0);
+            },
+            Some(Pending::Buffered { source, rows, partitions, mut done }) => {
                 if let Some(buffers) = &mut self.buffers {
                     done += buffers.put(pages, &source, &rows[done..], &partitions[done..], full)?;
                 }
-                drop(source);
-                (done < rows.len()).then_some(Pending::Buffered { batch, rows, partitions, done })
+                (done < rows.len()).then_some(Pending::Buffered { source, rows, partitions, done })
             }
             Some(Pending::Seal) => {
                 let is_done = self.buffers.as_mut().map_or(Ok(true), |buffers| buffers.empty_all(pages, full))?;
@@ -237,7 +231,7 @@ impl Buffers {
     fn put(
         &mut self,
         pages: &mut Pages,
-        source: &Source<'_>,
+        source: &Source,
         rows: &[u32],
         partitions: &[u32],
         full: &mut Vec<(u32, Page)>,

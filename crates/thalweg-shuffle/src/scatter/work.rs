@@ -34,7 +34,7 @@ pub type RouteOf<'a> = dyn Fn(&RecordBatch, Option<&[u32]>) -> Result<Destinatio
 /// A morsel as threads walk through it: a row's number and its partition, in the order in which rows came.
 pub struct Prepared<'a> {
     /// The columns.
-    pub source: Source<'a>,
+    pub source: Source,
     /// The numbers of the rows; one that goes to several partitions stands there as often.
     pub rows: Cow<'a, [u32]>,
     /// Their partitions.
