@@ -12,6 +12,7 @@
 //! * [`pool`]: workers that run tasks when there is something to do
 //! * [`chain`]: the operators of one subquery, called one after the other
 //! * [`source`]: partitions become batches and watermarks
+//! * [`intake`]: the pipes that end at a task, put together
 //! * [`task`]: one instance of a subquery
 //! * [`metrics`]: what is counted
 //! * [`query`]: the handle of a running query
@@ -19,6 +20,7 @@
 pub mod alarm;
 pub mod chain;
 pub mod exchange;
+pub mod intake;
 pub mod metrics;
 pub mod nested;
 pub mod packing;

@@ -12,13 +12,14 @@ use thalweg_shuffle::route::hash::ByKeyGroup;
 use crate::{
     chain::Chain,
     exchange::Scatter,
+    intake::{Inlet, Pipes},
     metrics::Metrics,
     pipe::{Receiver, Sender, Wakes, pipe},
     pool::{Pool, TaskRef},
     share::Share,
     source::{SourceReader, SourceShape},
-    task::{Inlet, Intake, Out, Outlet, Pipes, Shared, Task},
-    topology::{KeyParts, SourceParts, Stage, Topology},
+    task::{Intake, Out, Outlet, Shared, Task},
+    topology::{KeyParts, SourceParts, Stage, StageInput, Topology},
 };
 
 /// A query that runs on its own workers. Dropped, it is given up: sinks leave nothing half done.
@@ -73,6 +74,8 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
     }
     let mut wiring = Wiring::new(&stages);
     let results = wiring.results.take();
+    let last = |stage: &Stage| stage.operators.last().map_or(String::new(), |parts| parts.label.clone());
+    let senders: Vec<String> = stages.iter().map(last).collect();
     let mut tasks = Vec::new();
     for (number, stage) in stages.into_iter().enumerate() {
         let Stage { instances, inputs, source, operators, mut sink, is_result } = stage;
@@ -83,7 +86,12 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
             let Ends { inlets, pipes, divided } = wiring.take(number, instance, &place);
             let intake = match &mut source {
                 Some(opener) => Intake::Source(opener.open(instance, &place)?, 0),
-                None => Intake::Pipes(Pipes::new(inlets, inputs.len())),
+                None => {
+                    let gather = |input: &StageInput| {
+                        input.is_ordered.then(|| shared.counters.node(&format!("Gather of {}", senders[input.stage])))
+                    };
+                    Intake::Pipes(Pipes::new(inlets, inputs.iter().map(gather).collect(), settings.batch_rows))
+                }
             };
             let label = source.as_ref().map(|opener| &opener.shape.label).or(sink.as_ref().map(|(label, _)| label));
             let label = label.cloned().unwrap_or_default();

@@ -47,6 +47,8 @@ pub struct StageInput {
     pub port: Port,
     /// What decides which instance receives a row; `None` is every one, of which there is one.
     pub keys: Option<KeyParts>,
+    /// Whether the rows of the senders' instances are put in the order of their positions.
+    pub is_ordered: bool,
 }
 
 /// What rows are divided by: each goes to the instance that owns the key group of these values.

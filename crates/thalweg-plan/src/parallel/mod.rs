@@ -3,6 +3,8 @@
 //! Source: Gulisano et al., "StreamCloud: A Large Scale Data Streaming System", §III-B, the subquery-cluster strategy: a
 //! subquery is one stateful node and the stateless ones that follow it.
 
+pub mod order;
+
 use datafusion_expr::Expr;
 use thalweg_core::KeyGroups;
 
@@ -35,10 +37,21 @@ pub struct Subquery {
 }
 
 impl ParallelPlan {
+    /// Whether somebody puts the rows of a subquery's instances in order.
+    pub fn is_put_in_order(&self, subquery: SubqueryId) -> bool {
+        let exchanges = self.subqueries.iter().flat_map(|subquery| &subquery.inputs);
+        exchanges.filter(|exchange| exchange.from == subquery).any(|e| e.route == Route::Gather(Merge::Ordered))
+    }
+
+    /// The subquery of a node.
+    pub fn home(&self, id: NodeId) -> Option<SubqueryId> {
+        self.subqueries.iter().position(|subquery| subquery.nodes.contains(&id)).map(SubqueryId)
+    }
+
     /// How many pairs of a sender and a receiver there are between which rows are divided by keys.
     pub fn keyed_pairs(&self) -> usize {
         let senders = |exchange: &Exchange| match exchange.route {
-            Route::Gather => 0,
+            Route::Gather(_) => 0,
             Route::Keyed { .. } => self.subqueries[exchange.from.0].instances,
         };
         let pairs = |subquery: &Subquery| subquery.inputs.iter().map(senders).sum::<usize>() * subquery.instances;
@@ -60,8 +73,8 @@ pub struct Exchange {
 /// Which instance receives a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// The only one there is; what senders send is taken as it arrives.
-    Gather,
+    /// The only one there is; it takes what senders send as it arrives, or puts it in order.
+    Gather(Merge),
     /// The one that owns the key group of these values, over the sender's columns.
     Keyed {
         /// The values that rows are divided by.
@@ -80,8 +93,12 @@ pub fn parallelize(plan: &Plan) -> ParallelPlan {
         let joined = before.first().copied().filter(|b| before.len() == 1 && joins(plan, id, &subqueries[b.0]));
         let place = joined.unwrap_or_else(|| {
             let port = if let Node::Branch(output) = planned.node { output } else { 0 };
-            let instances = instances(plan, &planned.node);
-            let exchange = |from: &SubqueryId| Exchange { from: *from, port, route: route(&planned.node, instances) };
+            let is_gathered = before.iter().any(|from| order::must_gather(plan, id, &subqueries[from.0]));
+            let instances = if is_gathered { 1 } else { instances(plan, &planned.node) };
+            let exchange = |from: &SubqueryId| {
+                let route = route(plan, id, instances, &subqueries[from.0]);
+                Exchange { from: *from, port, route }
+            };
             let inputs = before.iter().map(exchange).collect();
             subqueries.push(Subquery { nodes: Vec::new(), instances, inputs });
             SubqueryId(subqueries.len() - 1)
@@ -99,13 +116,13 @@ fn joins(plan: &Plan, id: NodeId, subquery: &Subquery) -> bool {
     let is_shared = plan.consumers(planned.inputs[0]).count() > 1;
     let begins_anew = matches!(planned.node, Node::Aggregate(_) | Node::Branch(_));
     let follows = planned.node.is_stateless() || (subquery.instances == 1 && !begins_anew);
-    is_last && !is_shared && follows
+    is_last && !is_shared && follows && !order::must_gather(plan, id, subquery)
 }
 
 fn instances(plan: &Plan, node: &Node) -> usize {
     match node {
         Node::Source(source) => plan.settings.parallelism.min(source.partitions).max(1),
-        Node::Aggregate(aggregate) if plan.settings.merge == Merge::Arrival && is_divided_by_keys(aggregate) => {
+        Node::Aggregate(aggregate) if is_divided_by_keys(aggregate) => {
             plan.settings.parallelism.min(KeyGroups::default().count())
         }
         _ => 1,
@@ -119,11 +136,11 @@ fn is_divided_by_keys(aggregate: &Aggregate) -> bool {
     !aggregate.keys.is_empty() && !sees_all
 }
 
-fn route(node: &Node, instances: usize) -> Route {
-    match node {
+fn route(plan: &Plan, id: NodeId, instances: usize, sender: &Subquery) -> Route {
+    match &plan.node(id).node {
         Node::Aggregate(aggregate) if instances > 1 => {
             Route::Keyed { keys: aggregate.keys.clone(), groups: KeyGroups::default() }
         }
-        _ => Route::Gather,
+        _ => Route::Gather(order::merge(plan, id, sender)),
     }
 }
