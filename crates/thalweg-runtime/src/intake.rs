@@ -221,13 +221,14 @@ impl PortFrontier {
 
     /// Nothing is to be waited for on a pipe; returns whether time moved.
     ///
-    /// Of a team, all are waited for until all of them are idle: where one has rows again, so may the others, and what they make of
-    /// these rows comes at the same time.
+    /// Of a team, all are waited for until all of them are idle and have come equally far: what one of them has heard the others
+    /// will hear, and what they make of it comes at the same time.
     fn idle(&mut self, place: usize) -> bool {
         let Some(is_idle) = &mut self.team else { return self.frontier.idle(place) };
         is_idle[place] = true;
+        let reached = self.frontier.of(place);
         let pipes = 0..is_idle.len();
-        if !pipes.clone().all(|pipe| is_idle[pipe] || self.frontier.of(pipe) == Timestamp::MAX) {
+        if !pipes.clone().all(|pipe| is_idle[pipe] && self.frontier.of(pipe) == reached) {
             return false;
         }
         pipes.fold(false, |moved, pipe| self.frontier.idle(pipe) | moved)
@@ -259,7 +260,7 @@ mod tests {
     use super::*;
     use crate::{
         metrics::Counters,
-        pipe::{Sender, pipe},
+        pipe::{CAPACITY, Sender, pipe},
     };
 
     #[test]
@@ -277,7 +278,9 @@ mod tests {
         assert!(port.advance(0, Timestamp::MAX));
         assert_eq!(port.combined(), Timestamp(20));
         port.idle(1);
-        assert!(port.is_idle(), "one is at its end and the other idle");
+        assert!(!port.is_idle(), "one has heard of the end, so the other will");
+        assert_eq!(port.combined(), Timestamp(20));
+        assert!(port.advance(1, Timestamp::MAX));
     }
 
     /// Rows of the window that ends at `end`, with these keys.
@@ -292,7 +295,7 @@ mod tests {
     /// The instances of a divided aggregate, as senders of one port, and who takes their rows in order.
     fn team(senders: usize) -> (Vec<Sender>, Pipes, Arc<NodeCounters>) {
         let counters = Counters::default().node("Gather");
-        let (senders, receivers): (Vec<_>, Vec<_>) = (0..senders).map(|_| pipe()).unzip();
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..senders).map(|_| pipe(CAPACITY)).unzip();
         let inlet = |receiver| Inlet { port: 0, receiver, is_of_team: true };
         let inlets = receivers.into_iter().map(inlet).collect();
         (senders, Pipes::new(inlets, vec![Some(Arc::clone(&counters))], 100), counters)

@@ -11,14 +11,16 @@ use thalweg_shuffle::route::hash::ByKeyGroup;
 
 use crate::{
     chain::Chain,
+    clock::{Clock, Linger},
     exchange::Scatter,
     intake::{Inlet, Pipes},
     metrics::Metrics,
-    pipe::{Receiver, Sender, Wakes, pipe},
+    pipe::{CAPACITY, Receiver, Sender, Wakes, pipe},
     pool::{Pool, TaskRef},
     share::Share,
+    simulation::Simulation,
     source::{SourceReader, SourceShape},
-    task::{Intake, Out, Outlet, Shared, Task},
+    task::{Intake, Out, Outlet, Shared, TURN, Task},
     topology::{KeyParts, SourceParts, Stage, StageInput, Topology},
 };
 
@@ -27,6 +29,7 @@ pub struct RunningQuery {
     shared: Arc<Shared>,
     results: Option<Receiver>,
     is_reported: bool,
+    simulation: Option<Simulation>,
     // Last, so that the workers end after everything else was let go.
     pool: Option<Pool>,
 }
@@ -62,24 +65,28 @@ impl Control {
 /// Errors: what opening a source or making an operator gives; `Error::Query` if `'exchange.memory'` is too little for so many
 /// instances; `Error::Environment` if there are no threads to be had.
 pub fn start(topology: Topology) -> Result<RunningQuery> {
-    let Topology { stages, settings, key_groups, on_barrier } = topology;
+    let Topology { stages, settings, key_groups, on_barrier, schedule } = topology;
+    let mut simulation = schedule.map(Simulation::new);
+    let clock = simulation.as_ref().map(Simulation::clock).unwrap_or_default();
     let instances: Vec<usize> = stages.iter().map(|stage| stage.instances).collect();
     let shared = Arc::new(Shared::new(instances.iter().sum(), settings.memory_limit));
     let no_threads = |error: std::io::Error| Error::environment(format!("cannot start worker threads: {error}"));
-    let pool = Pool::new(settings.parallelism).map_err(no_threads)?;
+    let workers = if simulation.is_some() { 0 } else { settings.parallelism };
+    let pool = Pool::new(workers).map_err(no_threads)?;
     let pairs = keyed_pairs(&stages);
     if pairs > 0 {
         // Before anything is opened.
         Share::new(&settings, pairs, 1)?;
     }
-    let mut wiring = Wiring::new(&stages);
+    let capacity = || simulation.as_mut().map_or(CAPACITY, Simulation::capacity);
+    let mut wiring = Wiring::new(&stages, capacity);
     let results = wiring.results.take();
     let last = |stage: &Stage| stage.operators.last().map_or(String::new(), |parts| parts.label.clone());
     let senders: Vec<String> = stages.iter().map(last).collect();
     let mut tasks = Vec::new();
     for (number, stage) in stages.into_iter().enumerate() {
         let Stage { instances, inputs, source, operators, mut sink, is_result } = stage;
-        let mut source = source.map(|parts| Opener::new(parts, &settings, instances, &shared));
+        let mut source = source.map(|parts| Opener::new(parts, &settings, instances, &shared, clock.clone()));
         for instance in 0..instances {
             let place = pool.reserve();
             shared.register(place.clone());
@@ -114,21 +121,23 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                     let pipes = pipes.into_iter().map(|(port, sender)| Out::new(port, sender)).collect();
                     let scatter = |Divided { port, parts, senders }| {
                         let share = Share::new(&settings, pairs, senders.len())?;
-                        let linger = linger(&settings);
+                        let linger = Linger { most: linger(&settings), clock: clock.clone() };
                         Ok(Scatter::new(port, parts, key_groups, senders, share, linger, place.clone()))
                     };
                     let exchanges = divided.into_iter().map(scatter).collect::<Result<_>>()?;
                     Outlet::Pipes { pipes, exchanges, is_result }
                 }
             };
-            let task = Task { label, shared: Arc::clone(&shared), intake, chain, outlet, arrived: 0, is_ending: false };
+            let most = simulation.as_mut().map_or(TURN, Simulation::turn);
+            let shared = Arc::clone(&shared);
+            let task = Task { label, shared, intake, chain, outlet, arrived: 0, is_ending: false, most };
             tasks.push((place, task));
         }
     }
     for (place, task) in tasks {
         pool.start(&place, Box::new(task));
     }
-    Ok(RunningQuery { shared, results, is_reported: false, pool: Some(pool) })
+    Ok(RunningQuery { shared, results, is_reported: false, simulation, pool: Some(pool) })
 }
 
 impl RunningQuery {
@@ -136,20 +145,31 @@ impl RunningQuery {
     ///
     /// Errors: what ended the query; once, then `None`.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
+        let mut must_look = false;
         while let Some(results) = &mut self.results {
-            if let Some(envelope) = results.pop() {
+            let looks = must_look || self.simulation.as_mut().is_none_or(Simulation::looks);
+            if let Some(envelope) = looks.then(|| results.pop()).flatten() {
                 if let Event::Batch(batch) = envelope.event {
                     return Some(Ok(batch));
                 }
             } else if results.is_closed() {
                 self.results = None;
+            } else if self.simulation.is_some() {
+                // Where no task can go on, they may all wait for who takes the rows.
+                let is_stuck = !self.step();
+                if is_stuck && looks {
+                    return Some(Err(self.give_up()));
+                }
+                must_look = is_stuck;
             } else {
                 // The sender unparks the thread that started the query; another one looks again soon.
                 thread::park_timeout(Duration::from_millis(1));
             }
         }
-        self.shared.wait();
-        self.take_error().map(Err)
+        match self.wait_for_end() {
+            Ok(()) => self.take_error().map(Err),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     /// Waits until the query has ended, and says what it did. Rows of the result that were not taken are not wanted any more.
@@ -157,7 +177,7 @@ impl RunningQuery {
     /// Errors: what ended the query.
     pub fn wait(&mut self) -> Result<Metrics> {
         self.results = None;
-        self.shared.wait();
+        self.wait_for_end()?;
         match self.take_error() {
             Some(error) => Err(error),
             None => Ok(self.metrics()),
@@ -177,6 +197,31 @@ impl RunningQuery {
     /// Asks the sources to end. What is still open is not emitted; sinks complete what was.
     pub fn stop(&self) {
         self.shared.stop();
+    }
+
+    fn wait_for_end(&mut self) -> Result<()> {
+        while self.simulation.is_some() && !self.shared.is_ended() {
+            if !self.step() {
+                return Err(self.give_up());
+            }
+        }
+        self.shared.wait();
+        Ok(())
+    }
+
+    /// Lets a task of a simulation have a turn, if one can.
+    fn step(&mut self) -> bool {
+        match (&mut self.simulation, &self.pool) {
+            (Some(simulation), Some(pool)) => simulation.step(pool, &self.shared),
+            _ => false,
+        }
+    }
+
+    /// Ends a simulation of which no task can go on.
+    fn give_up(&mut self) -> Error {
+        (self.results, self.simulation, self.pool) = (None, None, None);
+        self.shared.give_up();
+        Error::bug("no task is ready, none waits for a time, and the query has not ended")
     }
 
     fn take_error(&mut self) -> Option<Error> {
@@ -242,7 +287,7 @@ struct Wiring {
 }
 
 impl Wiring {
-    fn new(stages: &[Stage]) -> Self {
+    fn new(stages: &[Stage], mut capacity: impl FnMut() -> usize) -> Self {
         let mut wiring = Self { ends: HashMap::new(), results: None };
         for (to, stage) in stages.iter().enumerate() {
             for (port, from) in stage.inputs.iter().enumerate() {
@@ -250,7 +295,7 @@ impl Wiring {
                 for sender in 0..stages[from.stage].instances {
                     let mut senders = Vec::new();
                     for instance in 0..stage.instances {
-                        let (tx, receiver) = pipe();
+                        let (tx, receiver) = pipe(capacity());
                         senders.push(tx);
                         wiring.ends(to, instance).inlets.push(Inlet { port, receiver, is_of_team });
                     }
@@ -263,7 +308,7 @@ impl Wiring {
             }
         }
         if let Some(stage) = stages.iter().position(|stage| stage.is_result) {
-            let (tx, rx) = pipe();
+            let (tx, rx) = pipe(capacity());
             rx.set_waker(Wakes::Thread(thread::current()));
             wiring.ends(stage, 0).pipes.push((0, tx));
             wiring.results = Some(rx);
@@ -296,7 +341,7 @@ struct Opener {
 }
 
 impl Opener {
-    fn new(parts: SourceParts, settings: &Settings, instances: usize, shared: &Arc<Shared>) -> Self {
+    fn new(parts: SourceParts, settings: &Settings, instances: usize, shared: &Arc<Shared>, clock: Clock) -> Self {
         let duration = |micros: i64| Duration::from_micros(micros.max(0) as u64);
         let shape = SourceShape {
             label: parts.label,
@@ -306,6 +351,7 @@ impl Opener {
             batch_rows: settings.batch_rows,
             linger: linger(settings),
             idle: settings.watermark_idle.map(|idle| duration(idle.0)),
+            clock,
         };
         Self {
             table: parts.table,

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// How many events a task takes in one turn before others have theirs.
-const TURN: usize = 16;
+pub const TURN: usize = 16;
 
 /// What all tasks of a query share.
 pub struct Shared {
@@ -88,6 +88,12 @@ impl Shared {
         self.wake_all();
     }
 
+    /// Nobody runs its tasks any more: to whoever waits, they have ended.
+    pub fn give_up(&self) {
+        *self.ended.0.lock() = true;
+        self.ended.1.notify_all();
+    }
+
     /// Whether every task has ended.
     pub fn is_ended(&self) -> bool {
         *self.ended.0.lock()
@@ -131,6 +137,8 @@ pub struct Task {
     pub arrived: u64,
     /// Whether nothing is left to be done but to pass on what was put out.
     pub is_ending: bool,
+    /// How many events it takes in one turn.
+    pub most: usize,
 }
 
 /// Where a task's events come from.
@@ -225,7 +233,7 @@ impl Task {
     }
 
     fn turn(&mut self) -> Result<Turn> {
-        for _ in 0..TURN {
+        for _ in 0..self.most {
             if self.is_ending {
                 self.outlet.close();
             }

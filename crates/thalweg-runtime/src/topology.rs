@@ -10,6 +10,8 @@ use thalweg_core::{
 };
 use thalweg_plan::{Settings, node::WatermarkStrategy};
 
+use crate::simulation::Schedule;
+
 /// A plan that was cut into subqueries and compiled: one stage per subquery.
 pub struct Topology {
     /// The stages, each behind those it takes rows from.
@@ -20,6 +22,8 @@ pub struct Topology {
     pub key_groups: KeyGroups,
     /// What happens at a barrier.
     pub on_barrier: OnBarrier,
+    /// Decides in which order tasks run, on the thread of whoever takes the result; without one, workers do.
+    pub schedule: Option<Schedule>,
 }
 
 /// A subquery: all its instances do the same.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use parking_lot::Mutex;
 use thalweg_core::{Result, connector::Connector};
 use thalweg_plan::{Node, Plan, node::Sink, render};
-use thalweg_runtime::OnBarrier;
+use thalweg_runtime::{OnBarrier, Schedule};
 use thalweg_sql::{ExplainFormat, Outcome, Session, Statement};
 
 use crate::{
@@ -27,6 +28,7 @@ pub struct Engine {
     session: Session,
     connectors: Vec<Arc<dyn Connector>>,
     on_barrier: OnBarrier,
+    schedule: Mutex<Option<Schedule>>,
 }
 
 impl Default for Engine {
@@ -44,12 +46,23 @@ impl Engine {
     /// An engine that knows these connectors besides its own.
     pub fn with_connectors(more: Vec<Arc<dyn Connector>>) -> Self {
         let connectors: Vec<_> = thalweg_connectors::all().into_iter().chain(more).collect();
-        Self { session: Session::new(connectors.clone()), connectors, on_barrier: OnBarrier::Pass }
+        Self {
+            session: Session::new(connectors.clone()),
+            connectors,
+            on_barrier: OnBarrier::Pass,
+            schedule: Mutex::default(),
+        }
     }
 
     /// Lets every state be saved, and loaded into a fresh operator, at each barrier: a check that nothing is lost on the way.
     pub fn reload_at_barriers(&mut self) {
         self.on_barrier = OnBarrier::Reload;
+    }
+
+    /// Lets the next query that is started run on the thread of whoever takes its rows, in an order that the schedule decides: a
+    /// check that results do not depend on it, and a failure that can be repeated.
+    pub fn simulate(&mut self, schedule: Schedule) {
+        *self.schedule.lock() = Some(schedule);
     }
 
     /// Runs all statements of a script: each to its end but the last, whose handle is returned.
@@ -120,6 +133,7 @@ impl Engine {
         };
         let mut topology = local::compile(plan, &self.connectors)?;
         topology.on_barrier = self.on_barrier;
+        topology.schedule = self.schedule.lock().take();
         Ok(Query::running(target, local::columns(&sink.schema), thalweg_runtime::start(topology)?))
     }
 }

@@ -41,6 +41,7 @@ pub fn compile(plan: &Plan, connectors: &[Arc<dyn Connector>]) -> Result<Topolog
         settings: plan.settings.clone(),
         key_groups: compiler.key_groups,
         on_barrier: OnBarrier::Pass,
+        schedule: None,
     })
 }
 
