@@ -109,7 +109,7 @@ impl Pipes {
 
     /// Takes the next events.
     pub fn take(&mut self) -> Result<Taken> {
-        if let Some((port, batch, arrived)) = self.gathered(false)? {
+        if let Some((port, batch, arrived)) = self.gathered()? {
             return Ok(Taken::Events(vec![(port, Event::Batch(batch))], arrived));
         }
         // All rows that are before it have left.
@@ -118,12 +118,9 @@ impl Pipes {
         }
         let waiting = self.inputs.iter().find_map(|input| input.at_barrier);
         if let Some(epoch) = waiting.filter(|_| self.inputs.iter().all(|i| i.is_over || i.at_barrier.is_some())) {
-            // What came before a barrier leaves before it. There is nothing left as a rule: senders have had the same watermarks
-            // before it, so that each has passed the same, and sent all rows of the windows that were over then. Only where one of
-            // them heard later than others that a source is idle, it might have come less far.
-            if let Some((port, batch, arrived)) = self.gathered(true)? {
-                return Ok(Taken::Events(vec![(port, Event::Batch(batch))], arrived));
-            }
+            // Rows that wait for a sender which has come less far stay, and are state of who takes them. There are none as a rule, since
+            // senders have had the same watermarks; only where a source was idle, one may have heard first of it, and another first
+            // of the next watermark.
             self.inputs.iter_mut().for_each(|input| input.at_barrier = None);
             return Ok(Taken::Events(vec![(0, Event::Barrier(epoch))], 0));
         }
@@ -155,12 +152,11 @@ impl Pipes {
         }
     }
 
-    /// The next rows that are in order; `all`, if nothing is waited for.
-    fn gathered(&mut self, all: bool) -> Result<Option<(Port, Batch, u64)>> {
+    /// The next rows that are in order.
+    fn gathered(&mut self) -> Result<Option<(Port, Batch, u64)>> {
         for (port, PortIntake { time, gather }) in self.ports.iter_mut().enumerate() {
             let Some(gather) = gather else { continue };
-            let reached = |place: usize| if all { Timestamp::MAX } else { time.promised(place) };
-            if let Some((batch, arrived)) = gather.rows.next(reached)? {
+            if let Some((batch, arrived)) = gather.rows.next(|place| time.promised(place))? {
                 gather.counters.state_bytes.store(gather.rows.bytes(), Relaxed);
                 gather.counters.rows_out.fetch_add(batch.len() as u64, Relaxed);
                 return Ok(Some((port, batch, arrived)));
@@ -360,16 +356,16 @@ mod tests {
     }
 
     #[test]
-    fn all_that_came_before_a_barrier_leaves_before_it() {
+    fn what_waits_for_a_sender_that_has_come_less_far_waits_behind_a_barrier_too() {
         let (mut senders, mut pipes, _) = team(2);
         let barrier = || Event::Barrier(Epoch(1));
         send(&mut senders[0], [rows(10, &[1]), watermark(10), barrier(), rows(20, &[0]), watermark(20)]);
         assert_eq!(taken(&mut pipes), [""; 0]);
         // It has heard of less: the source that it waits for is idle for the other.
         send(&mut senders[1], [watermark(5), barrier()]);
-        assert_eq!(taken(&mut pipes), ["watermark 5", "[1001]", "barrier 1"]);
-        send(&mut senders[1], [watermark(20)]);
-        assert_eq!(taken(&mut pipes), ["[2000]", "watermark 20"]);
+        assert_eq!(taken(&mut pipes), ["watermark 5", "barrier 1"]);
+        send(&mut senders[1], [rows(10, &[0]), watermark(20)]);
+        assert_eq!(taken(&mut pipes), ["[1000, 1001, 2000]", "watermark 20"]);
     }
 
     #[test]

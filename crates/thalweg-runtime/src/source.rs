@@ -441,6 +441,7 @@ mod tests {
             batch_rows,
             linger: Duration::ZERO,
             idle: None,
+            clock: Clock::System,
         };
         let told = partitions.into_iter().enumerate().map(|(number, reads)| {
             let reader: Box<dyn Reader> = Box::new(Told(reads.into_iter()));
