@@ -11,7 +11,7 @@ use thalweg_core::KeyGroups;
 use crate::{
     Node, NodeId, Plan,
     node::{Aggregate, Anchor, Windowing},
-    settings::Merge,
+    settings::{Merge, Settings},
 };
 
 /// The number of a subquery.
@@ -119,10 +119,15 @@ fn joins(plan: &Plan, id: NodeId, subquery: &Subquery) -> bool {
     is_last && !is_shared && follows && !order::must_gather(plan, id, subquery)
 }
 
+/// Whether aggregates are divided at all.
+fn divides_keys(settings: &Settings) -> bool {
+    settings.divides_keys || settings.merge == Merge::Arrival
+}
+
 fn instances(plan: &Plan, node: &Node) -> usize {
     match node {
         Node::Source(source) => plan.settings.parallelism.min(source.partitions).max(1),
-        Node::Aggregate(aggregate) if is_divided_by_keys(aggregate) => {
+        Node::Aggregate(aggregate) if divides_keys(&plan.settings) && is_divided_by_keys(aggregate) => {
             plan.settings.parallelism.min(KeyGroups::default().count())
         }
         _ => 1,
