@@ -33,6 +33,8 @@ use crate::{
 pub const BATCH_ROWS: [usize; 3] = [4096, 1, 7];
 /// Numbers of workers that every case is run with.
 pub const WORKERS: [usize; 3] = [1, 2, 5];
+/// What is placed together, of which every case is run with some.
+pub const STRATEGIES: [&str; 3] = ["subquery-cluster", "query-cluster", "operator-cluster"];
 
 /// One case.
 #[derive(Clone, Debug, Default)]
@@ -158,8 +160,10 @@ fn run(case: &Case, variant: Variant) -> Outcome {
     // Divided, with as little memory for rows on their way as so many instances need at the most.
     let memory = 64 * workers * workers;
     let divided = format!("SET 'merge' = 'arrival'; SET 'exchange.memory' = '{memory} KiB';");
+    // Each case meets each strategy with some number of workers.
+    let strategy = STRATEGIES[(case.line + workers) % STRATEGIES.len()];
     let settings = format!(
-        "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; {} {}",
+        "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'parallel.strategy' = '{strategy}'; {} {}",
         if is_divided { &divided } else { "" },
         case.declarations
     );

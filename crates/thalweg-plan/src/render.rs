@@ -114,13 +114,17 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
     })
 }
 
-fn exchange(exchange: &Exchange, scattered: Option<&&str>) -> Value {
-    let mut object = json!({"from": exchange.from.0, "port": exchange.port, "route": "gather"});
-    if let Route::Keyed { keys, groups } = &exchange.route {
-        object["route"] = json!("keyed");
-        object["keys"] = keys.iter().map(written).collect();
-        object["key_groups"] = json!(groups.count());
-        object["scatter"] = json!(scattered);
+pub(crate) fn exchange(exchange: &Exchange, scattered: Option<&&str>) -> Value {
+    let mut object = json!({"from": exchange.from.0, "port": exchange.port});
+    match &exchange.route {
+        Route::Gather => object["route"] = json!("gather"),
+        Route::Forward => object["route"] = json!("forward"),
+        Route::Keyed { keys, groups } => {
+            object["route"] = json!("keyed");
+            object["keys"] = keys.iter().map(written).collect();
+            object["key_groups"] = json!(groups.count());
+            object["scatter"] = json!(scattered);
+        }
     }
     object
 }
@@ -155,7 +159,7 @@ pub fn describe(plan: &Plan, id: NodeId) -> String {
 fn keyed(cut: &ParallelPlan, id: NodeId, notes: &Notes) -> Option<String> {
     let subquery = cut.subqueries.iter().find(|subquery| subquery.nodes.first() == Some(&id))?;
     subquery.inputs.iter().enumerate().find_map(|(input, exchange)| match &exchange.route {
-        Route::Gather => None,
+        Route::Gather | Route::Forward => None,
         Route::Keyed { keys, groups } => {
             let (keys, groups, instances) = (list(keys.iter().map(written)), groups.count(), subquery.instances);
             let scattered = notes.scattered.get(&(id, input)).map(|how| format!(" [{how}]")).unwrap_or_default();

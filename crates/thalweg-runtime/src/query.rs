@@ -61,9 +61,12 @@ impl Control {
 /// Errors: what opening a source or making an operator gives; `Error::Query` if `'exchange.memory'` is too little for so many
 /// instances; `Error::Environment` if there are no threads to be had.
 pub fn start(topology: Topology) -> Result<RunningQuery> {
-    let Topology { stages, settings, key_groups, on_barrier } = topology;
+    let Topology { stages, settings, key_groups, on_barrier, is_timed } = topology;
     let instances: Vec<usize> = stages.iter().map(|stage| stage.instances).collect();
     let shared = Arc::new(Shared::new(instances.iter().sum(), settings.memory_limit));
+    if is_timed {
+        shared.counters.time_nodes();
+    }
     let no_threads = |error: std::io::Error| Error::environment(format!("cannot start worker threads: {error}"));
     let pool = Pool::new(settings.parallelism).map_err(no_threads)?;
     let pairs = keyed_pairs(&stages);
@@ -209,6 +212,12 @@ fn keyed_pairs(stages: &[Stage]) -> usize {
     stages.iter().map(keyed).sum()
 }
 
+/// Whether the instances of a stage have shares of the rows of the same senders.
+fn shares_rows(stages: &[Stage], stage: usize) -> bool {
+    let mut inputs = stages[stage].inputs.iter();
+    inputs.any(|input| input.keys.is_some() || (input.is_forward && shares_rows(stages, input.stage)))
+}
+
 /// The pipes of a task.
 #[derive(Default)]
 struct Ends {
@@ -238,10 +247,11 @@ impl Wiring {
         let mut wiring = Self { ends: HashMap::new(), results: None };
         for (to, stage) in stages.iter().enumerate() {
             for (port, from) in stage.inputs.iter().enumerate() {
-                let is_of_team = stages[from.stage].inputs.iter().any(|input| input.keys.is_some());
+                let is_of_team = shares_rows(stages, from.stage);
+                assert!(!from.is_forward || stages[from.stage].instances == stage.instances, "one to one");
                 for sender in 0..stages[from.stage].instances {
                     let mut senders = Vec::new();
-                    for instance in 0..stage.instances {
+                    for instance in (0..stage.instances).filter(|instance| !from.is_forward || *instance == sender) {
                         let (tx, receiver) = pipe();
                         senders.push(tx);
                         wiring.ends(to, instance).inlets.push(Inlet { port, receiver, is_of_team });

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use thalweg_core::{Result, connector::Connector};
-use thalweg_plan::{Node, Plan, node::Sink, render};
+use thalweg_plan::{
+    Node, Plan,
+    node::Sink,
+    parallel::{self, costs::CostFile},
+    render,
+};
 use thalweg_runtime::OnBarrier;
 use thalweg_sql::{ExplainFormat, Outcome, Session, Statement};
 
@@ -27,6 +32,7 @@ pub struct Engine {
     session: Session,
     connectors: Vec<Arc<dyn Connector>>,
     on_barrier: OnBarrier,
+    costs: Option<CostFile>,
 }
 
 impl Default for Engine {
@@ -44,12 +50,24 @@ impl Engine {
     /// An engine that knows these connectors besides its own.
     pub fn with_connectors(more: Vec<Arc<dyn Connector>>) -> Self {
         let connectors: Vec<_> = thalweg_connectors::all().into_iter().chain(more).collect();
-        Self { session: Session::new(connectors.clone()), connectors, on_barrier: OnBarrier::Pass }
+        Self { session: Session::new(connectors.clone()), connectors, on_barrier: OnBarrier::Pass, costs: None }
     }
 
     /// Lets every state be saved, and loaded into a fresh operator, at each barrier: a check that nothing is lost on the way.
     pub fn reload_at_barriers(&mut self) {
         self.on_barrier = OnBarrier::Reload;
+    }
+
+    /// Changes a setting, as `SET` does.
+    ///
+    /// Errors: `Error::Query` if there is no such setting, or the value is none that it may have.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        self.session.settings_mut().set(key, value)
+    }
+
+    /// Compiles queries from now on with what was measured of them; others are an error.
+    pub fn use_costs(&mut self, costs: CostFile) {
+        self.costs = Some(costs);
     }
 
     /// Runs all statements of a script: each to its end but the last, whose handle is returned.
@@ -79,8 +97,9 @@ impl Engine {
         match self.session.execute(statement)? {
             Outcome::Done => Ok(Query::done()),
             Outcome::Rows(rows) => Ok(Query::rows(rows)),
-            Outcome::Explain(plan, format) => Ok(Query::rows(explained(&plan, format)?)),
+            Outcome::Explain(plan, format) => Ok(Query::rows(explained(&self.with_costs(plan)?, format)?)),
             Outcome::Plan(plan) => {
+                let plan = self.with_costs(plan)?;
                 let places = self.session.places(statement)?;
                 match self.run(&plan) {
                     Ok(query) => Ok(query.with_places(places)),
@@ -95,9 +114,16 @@ impl Engine {
     /// Errors: as [`Engine::execute`].
     pub fn plan(&mut self, statement: &Statement) -> Result<Option<Plan>> {
         match self.session.execute(statement)? {
-            Outcome::Plan(plan) | Outcome::Explain(plan, _) => Ok(Some(plan)),
+            Outcome::Plan(plan) | Outcome::Explain(plan, _) => self.with_costs(plan).map(Some),
             Outcome::Done | Outcome::Rows(_) => Ok(None),
         }
+    }
+
+    fn with_costs(&self, mut plan: Plan) -> Result<Plan> {
+        if let Some(costs) = &self.costs {
+            plan.costs = costs.of(&plan)?;
+        }
+        Ok(plan)
     }
 
     /// Begins a plan that is built in Rust.
@@ -113,6 +139,17 @@ impl Engine {
     ///
     /// Errors: what compiling it or opening a table gives.
     pub fn run(&self, plan: &Plan) -> Result<Query> {
+        self.start(plan, false)
+    }
+
+    /// Runs a plan as [`Engine::run`] does, and measures how long each node takes: see [`measured::costs`].
+    ///
+    /// Errors: as [`Engine::run`].
+    pub fn analyze(&self, plan: &Plan) -> Result<Query> {
+        self.start(plan, true)
+    }
+
+    fn start(&self, plan: &Plan, is_timed: bool) -> Result<Query> {
         let sink = plan.node(plan.sink()?);
         let target = match &sink.node {
             Node::Sink(Sink::Table(table)) => Some(table.clone()),
@@ -120,6 +157,7 @@ impl Engine {
         };
         let mut topology = local::compile(plan, &self.connectors)?;
         topology.on_barrier = self.on_barrier;
+        topology.is_timed = is_timed;
         Ok(Query::running(target, local::columns(&sink.schema), thalweg_runtime::start(topology)?))
     }
 }
@@ -130,6 +168,15 @@ pub fn explain(plan: &Plan, format: ExplainFormat) -> String {
         ExplainFormat::Text => render::text(plan, &notes::notes(plan)),
         ExplainFormat::Json => format!("{:#}", render::json(plan, &notes::notes(plan))),
         ExplainFormat::Dot => render::dot(plan, &notes::notes(plan)),
+    }
+}
+
+/// The plan's subqueries, how many instances each has and why, as text, as JSON or as a graph.
+pub fn explain_parallel(plan: &Plan, format: ExplainFormat) -> String {
+    match format {
+        ExplainFormat::Text => parallel::explain::text(plan),
+        ExplainFormat::Json => format!("{:#}", parallel::explain::json(plan, &notes::notes(plan))),
+        ExplainFormat::Dot => parallel::explain::dot(plan),
     }
 }
 

@@ -70,6 +70,7 @@ pub struct Aggregate {
     functions: Vec<Arc<dyn Function>>,
     encoder: KeyEncoder,
     key_groups: KeyGroups,
+    divided_by: Vec<usize>,
     output: SchemaRef,
     batch_rows: usize,
     panes: BTreeMap<PaneId, Pane>,
@@ -128,6 +129,8 @@ pub struct Parts {
     pub batch_rows: usize,
     /// Into how many groups keys are divided.
     pub key_groups: KeyGroups,
+    /// Which of the keys decide on the group: all, unless an aggregate before this one, or behind it, has others.
+    pub divided_by: Vec<usize>,
 }
 
 impl Aggregate {
@@ -135,7 +138,7 @@ impl Aggregate {
     ///
     /// Errors: `Error::Query` if a key's type cannot be compared.
     pub fn new(parts: Parts) -> Result<Self> {
-        let Parts { windowing, keys, key_types, calls, output, batch_rows, key_groups } = parts;
+        let Parts { windowing, keys, key_types, calls, output, batch_rows, key_groups, divided_by } = parts;
         Ok(Self {
             encoder: KeyEncoder::new(&key_types)?,
             functions: calls.iter().map(|call| Arc::clone(&call.function)).collect(),
@@ -143,6 +146,7 @@ impl Aggregate {
             keys,
             calls,
             key_groups,
+            divided_by,
             output,
             batch_rows,
             panes: BTreeMap::new(),
@@ -333,7 +337,7 @@ impl State for Aggregate {
         let mut snapshot = Writer::new(VERSION);
         snapshot.number(self.reached.0);
         for (id, pane) in &mut self.panes {
-            if let Some(groups) = pane.save(group, self.key_groups, &self.encoder)? {
+            if let Some(groups) = pane.save(group, self.key_groups, &self.divided_by, &self.encoder)? {
                 [id.first_end, id.slice.start, id.slice.end].into_iter().for_each(|t| snapshot.number(t.0));
                 snapshot.batch(&groups)?;
             }
@@ -365,7 +369,7 @@ impl State for Aggregate {
     fn forget(&mut self, group: KeyGroup) -> Result<()> {
         self.sliding = Sliding::default();
         for pane in self.panes.values_mut() {
-            pane.forget(&self.functions, group, self.key_groups, &self.encoder)?;
+            pane.forget(&self.functions, group, self.key_groups, &self.divided_by, &self.encoder)?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use thalweg_operators::{
 use thalweg_plan::{
     Node, NodeId, Plan, Settings, StreamSchema,
     node::{self, Anchor, FunctionParts},
-    parallel::{Route, Subquery, parallelize},
+    parallel::{ParallelPlan, Route, Subquery, parallelize},
     settings::FloatSum,
 };
 use thalweg_runtime::{KeyParts, OnBarrier, OperatorParts, SourceParts, Stage, StageInput, Topology};
@@ -34,13 +34,14 @@ const MOST_WINDOWS: i64 = 10_000;
 ///
 /// Errors: what an expression, an aggregate or a connector finds wrong, with the node's name.
 pub fn compile(plan: &Plan, connectors: &[Arc<dyn Connector>]) -> Result<Topology> {
-    let compiler = Compiler { plan, connectors, key_groups: KeyGroups::default() };
-    let stages = parallelize(plan).subqueries.iter().map(|subquery| compiler.stage(subquery)).collect::<Result<_>>()?;
+    let compiler = Compiler { plan, cut: parallelize(plan), connectors, key_groups: KeyGroups::default() };
+    let stages = compiler.cut.subqueries.iter().map(|subquery| compiler.stage(subquery)).collect::<Result<_>>()?;
     Ok(Topology {
         stages,
         settings: plan.settings.clone(),
         key_groups: compiler.key_groups,
         on_barrier: OnBarrier::Pass,
+        is_timed: false,
     })
 }
 
@@ -52,6 +53,7 @@ pub fn columns(schema: &StreamSchema) -> SchemaRef {
 
 struct Compiler<'a> {
     plan: &'a Plan,
+    cut: ParallelPlan,
     connectors: &'a [Arc<dyn Connector>],
     key_groups: KeyGroups,
 }
@@ -68,7 +70,8 @@ impl Compiler<'_> {
         let mut inputs = Vec::new();
         for input in &subquery.inputs {
             let keys = self.keys(subquery.nodes[0], &input.route)?;
-            inputs.push(StageInput { stage: input.from.0, port: input.port, keys });
+            let is_forward = input.route == Route::Forward;
+            inputs.push(StageInput { stage: input.from.0, port: input.port, keys, is_forward });
         }
         let mut stage = Stage {
             instances: subquery.instances,
@@ -258,6 +261,8 @@ impl Compiler<'_> {
         let compiled = aggregate.aggregates.iter().map(|call| aggregate_call(call, input, exact_floats));
         let calls = compiled.collect::<Result<Vec<_>>>()?;
         let (batch_rows, key_groups) = (self.settings().batch_rows, self.key_groups);
+        let keyed = self.cut.subqueries.iter().flat_map(|subquery| &subquery.keyed).find(|keyed| keyed.node == id);
+        let divided_by = keyed.map_or_else(|| (0..keys.len()).collect(), |keyed| keyed.by.clone());
         made.push(make(move || {
             Aggregate::new(Parts {
                 windowing: windowing.clone(),
@@ -267,6 +272,7 @@ impl Compiler<'_> {
                 output: Arc::clone(&output),
                 batch_rows,
                 key_groups,
+                divided_by: divided_by.clone(),
             })
         }));
         Ok(made)
