@@ -32,7 +32,7 @@ fn script(seed: u64) -> Script {
             let word = random
                 .random_bool(0.9)
                 .then(|| ["a", "b", "a longer word than fits"][random.random_range(0..3)].to_string());
-            let float = ["0.0", "-0.0", "NaN", "1.5"][random.random_range(0..4)].to_string();
+            let float = ["0.0", "-0.0", "NaN", "0.5"][random.random_range(0..4)].to_string();
             let value = random.random_range(-50..50).to_string();
             Item::Row(vec![Some((time - late.min(time)).to_string()), key, word, Some(float), Some(value)])
         };
@@ -86,10 +86,14 @@ fn check(run: impl Fn(&mut Engine) -> Query) {
     assert!(rows > 0, "there was nothing to compare");
 }
 
-/// How a query is divided among four instances.
+/// How a query of three partitions is divided among four instances.
 fn explained(strategy: &str, sql: &str) -> String {
+    explained_among(4, strategy, sql)
+}
+
+fn explained_among(workers: usize, strategy: &str, sql: &str) -> String {
     let script = vec![Vec::new(); 3];
-    let mut engine = engine(&script, &settings(strategy, 100, 4), None);
+    let mut engine = engine(&script, &settings(strategy, 100, workers), None);
     let statement = engine.parse(sql).unwrap().pop().unwrap();
     let plan = engine.plan(&statement).unwrap().unwrap();
     explain_parallel(&plan, ExplainFormat::Text)
@@ -256,4 +260,23 @@ fn strategies_place_what_their_names_say() {
     assert_eq!(instances(&placed[2]), ["3", "3", "4", "4", "4", "1"], "{}", placed[2]);
     assert_eq!(placed[2].matches("one to one").count(), 3, "{}", placed[2]);
     assert!(placed.iter().all(|text| text.contains("by key k, 128 key groups; merged by arrival")));
+}
+
+#[test]
+fn unions_are_divided_where_what_is_idle_is_idle_for_all_of_their_rows() {
+    let union = |strategy: &str, other: &str| {
+        let sql = format!("SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL {other}");
+        let text = explained_among(3, strategy, &sql);
+        let lines: Vec<_> = text.lines().collect();
+        let place = lines.iter().position(|line| line.trim() == "Union").unwrap_or_else(|| panic!("{text}"));
+        lines[place - 1].split_whitespace().nth(1).unwrap().to_string()
+    };
+    let (counts, rows) = ("SELECT v AS k, count(*) AS n FROM t GROUP BY v", "SELECT k, v AS n FROM t");
+    assert_eq!(union("query-cluster", counts), "3");
+    assert_eq!(
+        union("query-cluster", rows),
+        "1",
+        "its partitions are idle one by one, and the groups' instances are not"
+    );
+    assert_eq!(union("subquery-cluster", counts), "1");
 }

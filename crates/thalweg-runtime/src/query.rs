@@ -335,3 +335,37 @@ impl Opener {
         Ok(SourceReader::new(partitions, Arc::clone(&self.shape), Arc::clone(&self.shared.counters)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::StageInput;
+
+    #[test]
+    fn who_takes_rows_one_to_one_shares_them_as_their_senders_do() {
+        let stage = |inputs: Vec<StageInput>| Stage {
+            instances: 2,
+            inputs,
+            source: None,
+            operators: Vec::new(),
+            sink: None,
+            is_result: false,
+        };
+        let keys = || Some(KeyParts { label: String::new(), keys: Vec::new() });
+        let keyed = |stage| StageInput { stage, port: 0, keys: keys(), is_forward: false };
+        let forward = |stage| StageInput { stage, port: 0, keys: None, is_forward: true };
+        let gather = |stage| StageInput { stage, port: 0, keys: None, is_forward: false };
+        let stages =
+            [vec![], vec![forward(0)], vec![keyed(1)], vec![forward(2)], vec![forward(3)], vec![gather(4)]].map(stage);
+        let shared: Vec<_> = (0..stages.len()).map(|number| shares_rows(&stages, number)).collect();
+        assert_eq!(shared, [false, false, true, true, true, false]);
+        // Each instance has the pipe of its number, and is waited for with the others.
+        let mut wiring = Wiring::new(&stages);
+        for instance in 0..2 {
+            let inlets = &wiring.ends(4, instance).inlets;
+            assert_eq!(inlets.iter().map(|inlet| inlet.is_of_team).collect::<Vec<_>>(), [true]);
+            assert_eq!(wiring.ends(3, instance).pipes.len(), 1);
+            assert_eq!(wiring.ends(5, instance).inlets.len(), 2);
+        }
+    }
+}

@@ -142,7 +142,7 @@ impl Engine {
         self.start(plan, false)
     }
 
-    /// Runs a plan as [`Engine::run`] does, and measures how long each node takes: see [`measured::costs`].
+    /// Runs a plan as [`Engine::run`] does, and measures how long each node takes: see [`measured::costs`](crate::backends::measured::costs).
     ///
     /// Errors: as [`Engine::run`].
     pub fn analyze(&self, plan: &Plan) -> Result<Query> {

@@ -440,6 +440,12 @@ fn costs_are_measured_and_divide_the_workers() {
     };
     assert!(!rows(&[]).is_empty());
     assert_eq!(rows(&["--costs", path]), rows(&[]));
+    let first_row = "SET 'window.anchor' = 'first-row';
+        CREATE TABLE s (ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH ('connector' = 'generator', 'number-of-rows' = '1000',
+            'fields.ts.step' = '1 s');
+        SELECT window_start, count(*) AS n FROM TUMBLE(s, ts, INTERVAL '100' SECOND) GROUP BY window_start, window_end";
+    let two_operators = thalweg(&["explain", "--analyze", "-c", first_row]).stdout;
+    assert!(two_operators.contains(" ns/row, 1000 rows in, 10 out]\n"), "a node of two operators\n{two_operators}");
     let other = thalweg(&["run", "--costs", path, "-c", "SELECT 1 AS a"]);
     assert_eq!(other.code, Some(2));
     assert!(other.stderr.starts_with("error: the costs are those of another plan\n"), "{}", other.stderr);

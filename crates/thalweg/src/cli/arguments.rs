@@ -24,7 +24,7 @@ Examples:
   thalweg explain departures.sql --dot | dot -Tsvg > plan.svg
   thalweg explain departures.sql --parallel         subqueries, instances and costs
   thalweg explain departures.sql --analyze --costs costs.json
-  thalweg run departures.sql --costs costs.json     with as many instances as was measured to be best";
+  thalweg run departures.sql --costs costs.json     with instances in proportion to what was measured";
 
 const CODES: &str = "\
 Exit codes:
@@ -127,10 +127,11 @@ The parallel plan: subqueries, their instances, where rows come from, and what t
   instances  how many share the rows
   workers    how many of the workers its work takes, where all have something to do
   rows       those that arrive, as a share of what all sources give
-  ns/row     the time that a row which arrives takes in its nodes, and to be divided for those that follow: estimated, or
-             measured by --analyze
-  idle       the part of the instances' time that is unused where rows come as fast as the busiest can take them, if each had a
-             processor of its own (with query-cluster, all instances of a number one together)";
+  ns/row     the time that a row which arrives takes in its nodes, and to be divided for those
+             that follow: estimated, or measured by --analyze
+  idle       the part of the instances' time that is unused where rows come as fast as the
+             busiest can take them, if each had a processor of its own; with query-cluster,
+             all instances of one number together";
 
 /// Where SQL comes from: the file first, then the commands, each in its turn.
 #[derive(Args, Debug)]
