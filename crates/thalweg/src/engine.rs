@@ -58,14 +58,7 @@ impl Engine {
         self.on_barrier = OnBarrier::Reload;
     }
 
-    /// Changes a setting, as `SET` does.
-    ///
-    /// Errors: `Error::Query` if there is no such setting, or the value is none that it may have.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        self.session.settings_mut().set(key, value)
-    }
-
-    /// Compiles queries from now on with what was measured of them; others are an error.
+    /// Compiles SQL from now on with what was measured of its queries; others are an error.
     pub fn use_costs(&mut self, costs: CostFile) {
         self.costs = Some(costs);
     }

@@ -29,27 +29,25 @@ struct Explained<'a> {
 /// rows come from, and its nodes.
 ///
 /// ```text
-/// subquery-cluster, parallelism 4, 16 % idle
+/// subquery-cluster, parallelism 4, 52 % idle
 ///
-/// subquery  instances  workers   rows  ns/row
-///        0          4     1.31  100 %     3.8  estimated  reads 4 partitions
-///          Source s (memory, 4 partitions)
-///        1          4     2.60   33 %    10.6  estimated  0 by key k, 128 key groups; merged by arrival
-///          Aggregate by k compute count(*)
+/// subquery  instances  workers    rows    ns/row
+///        0          4     1.31   100 %       7.0  estimated  reads 4 partitions
+///           Source s (memory, 4 partitions)
+///        1          4     2.60    33 %      10.6  estimated  0 by key k, 128 key groups; merged by arrival
+///           Aggregate by k compute count(*)
 /// ```
 pub fn text(plan: &Plan) -> String {
     let explained = Explained::new(plan);
     let settings = &plan.settings;
     let (strategy, idle) = (settings.strategy.name(), percent(explained.idle));
     let mut out = format!("{strategy}, parallelism {}, {idle} idle\n\n", settings.parallelism);
-    let wide = |id: usize| format!("{id}").len();
-    let width = wide(explained.cut.subqueries.len()).max("subquery".len());
-    out += &format!("{:>width$}  instances  workers    rows    ns/row\n", "subquery");
+    out += "subquery  instances  workers    rows    ns/row\n";
     for (number, subquery) in explained.cut.subqueries.iter().enumerate() {
         let load = explained.loads[number];
         writeln!(
             out,
-            "{number:>width$}  {:>9}  {:>7.2}  {:>6}  {:>8.1}  {:<9}  {}",
+            "{number:>8}  {:>9}  {:>7.2}  {:>6}  {:>8.1}  {:<9}  {}",
             subquery.instances,
             explained.workers(number),
             percent(load.rows),
@@ -61,7 +59,7 @@ pub fn text(plan: &Plan) -> String {
         for id in &subquery.nodes {
             let fused = explained.fused(SubqueryId(number), *id).map(|how| format!("  [{how}]")).unwrap_or_default();
             let measured = plan.costs.get(&plan.label(*id)).map(measured).unwrap_or_default();
-            writeln!(out, "{:width$}  {}{fused}{measured}", "", describe(plan, *id)).expect("a string takes all");
+            writeln!(out, "{:8}  {}{fused}{measured}", "", describe(plan, *id)).expect("a string takes all");
         }
     }
     out

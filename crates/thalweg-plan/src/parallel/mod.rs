@@ -50,11 +50,6 @@ pub struct Subquery {
 }
 
 impl ParallelPlan {
-    /// The subquery of a node.
-    pub fn home(&self, id: NodeId) -> Option<SubqueryId> {
-        self.subqueries.iter().position(|subquery| subquery.nodes.contains(&id)).map(SubqueryId)
-    }
-
     /// How many pairs of a sender and a receiver there are between which rows are divided by keys.
     pub fn keyed_pairs(&self) -> usize {
         let senders = |exchange: &Exchange| match exchange.route {

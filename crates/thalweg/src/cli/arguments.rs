@@ -127,11 +127,11 @@ The parallel plan: subqueries, their instances, where rows come from, and what t
   instances  how many share the rows
   workers    how many of the workers its work takes, where all have something to do
   rows       those that arrive, as a share of what all sources give
-  ns/row     the time that a row which arrives takes in its nodes, and to be divided for those
-             that follow: estimated, or measured by --analyze
-  idle       the part of the instances' time that is unused where rows come as fast as the
-             busiest can take them, if each had a processor of its own; with query-cluster,
-             all instances of one number together";
+  ns/row     the time that a row which arrives takes in its nodes, and to be divided
+             for those that follow: estimated, or measured by --analyze
+  idle       the part of the instances' time that is unused where rows come as fast
+             as the busiest can take them, if each had a processor of its own; with
+             query-cluster, all instances of one number together";
 
 /// Where SQL comes from: the file first, then the commands, each in its turn.
 #[derive(Args, Debug)]

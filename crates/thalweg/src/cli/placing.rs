@@ -21,7 +21,8 @@ pub fn place(engine: &mut Engine, arguments: &Parallel) -> Result<()> {
 
 /// Sets the strategy only.
 pub fn strategy(engine: &mut Engine, arguments: &Parallel) -> Result<()> {
-    arguments.strategy.iter().try_for_each(|strategy| engine.set("parallel.strategy", strategy))
+    let set = |strategy: &String| engine.sql(&format!("SET 'parallel.strategy' = '{strategy}'")).map(drop);
+    arguments.strategy.iter().try_for_each(set)
 }
 
 /// Writes costs into a file.
