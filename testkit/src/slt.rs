@@ -17,8 +17,9 @@
 //! ```
 //!
 //! `unbounded stream` declares a stream that is not known to end. Instead of rows, `error` is followed by the exact message, as
-//! the command line shows it. Cases are separated by empty lines; `#` begins a comment. All combinations of batch sizes,
-//! workers, and state saved and loaded at random barriers must give the same.
+//! the command line shows it. Cases are separated by empty lines; `#` begins a comment. All combinations of batch sizes and
+//! workers, half of them with state saved and loaded at random barriers, must give the same; and where the rows of instances come as they
+//! arrive, the same rows.
 
 use std::{collections::HashMap, fmt::Write, path::Path};
 
@@ -32,7 +33,7 @@ use crate::{
 /// Batch sizes that every case is run with.
 pub const BATCH_ROWS: [usize; 3] = [4096, 1, 7];
 /// Numbers of workers that every case is run with.
-pub const WORKERS: [usize; 3] = [1, 2, 5];
+pub const WORKERS: [usize; 4] = [1, 3, 8, 17];
 /// What is placed together, of which every case is run with some.
 pub const STRATEGIES: [&str; 3] = ["subquery-cluster", "query-cluster", "operator-cluster"];
 
@@ -64,7 +65,7 @@ pub fn check_file(path: &Path, bless: bool) -> std::io::Result<(usize, String)> 
     };
     let mut blessed = leading_comment(&text);
     for case in &cases {
-        let plain = Variant { batch_rows: BATCH_ROWS[0], workers: WORKERS[0], barriers: None, is_divided: false };
+        let plain = Variant { batch_rows: BATCH_ROWS[0], workers: WORKERS[0], barriers: None, merge: "ordered" };
         let Outcome { lines: golden, is_refused } = run(case, plain);
         if bless {
             write_case(&mut blessed, case, &golden);
@@ -76,7 +77,7 @@ pub fn check_file(path: &Path, bless: bool) -> std::io::Result<(usize, String)> 
         // Nothing ran where the query was refused, so that there is nothing to vary.
         for variant in matrix(case).filter(|_| !is_refused) {
             let found = run(case, variant).lines;
-            let (golden, found) = match variant.is_divided && !case.is_ordered() {
+            let (golden, found) = match variant.merge == "arrival" && !case.is_ordered() {
                 true => (&any_order, sorted(found)),
                 false => (&golden, found),
             };
@@ -99,22 +100,25 @@ struct Variant {
     workers: usize,
     /// The seed of random barriers, at which state is saved and loaded.
     barriers: Option<u64>,
-    /// Whether keys are divided among as many instances as there are workers.
-    is_divided: bool,
+    /// In which order the rows of instances come, of which there are as many as workers.
+    merge: &'static str,
 }
 
-/// All ways in which a case is run.
+/// All ways in which a case is run: each batch size with each number of workers, and each of both with and without barriers.
 fn matrix(case: &Case) -> impl Iterator<Item = Variant> {
-    let seeds = |batch: usize, workers: usize| [None, Some((batch * 31 + workers) as u64)];
-    let each = move |batch: usize| WORKERS.into_iter().flat_map(move |w| seeds(batch, w).map(|seed| (batch, w, seed)));
     let variant =
-        |is_divided: bool| move |(batch_rows, workers, barriers)| Variant { batch_rows, workers, barriers, is_divided };
-    let undivided = BATCH_ROWS.into_iter().flat_map(each).map(variant(false));
-    let divided = [(4096, 1, None), (4096, 2, None), (7, 2, Some(2)), (1, 5, None), (7, 5, Some(5))];
+        |merge: &'static str| move |(batch_rows, workers, barriers)| Variant { batch_rows, workers, barriers, merge };
+    let each = |batch: usize| (0..WORKERS.len()).map(move |worker| (batch, worker));
+    let pairs = (0..BATCH_ROWS.len()).flat_map(each);
+    let ordered = pairs.map(|(batch, worker)| {
+        let (rows, workers) = (BATCH_ROWS[batch], WORKERS[worker]);
+        (rows, workers, ((batch + worker) % 2 == 1).then_some((rows * 31 + workers) as u64))
+    });
+    let arrival = [(4096, 2, None), (7, 2, Some(2)), (1, 5, None), (7, 5, Some(5))];
+    let arrival = arrival.into_iter().filter(|_| case.is_divisible());
     // So many threads are much for a small case: a few of them will do.
     let many = (case.line % 32 == 1).then_some((7, 64, Some(64)));
-    let divided = divided.into_iter().chain(many).map(variant(true)).filter(|_| case.is_divisible());
-    undivided.chain(divided)
+    ordered.chain(many).map(variant("ordered")).chain(arrival.map(variant("arrival")))
 }
 
 fn sorted(mut lines: Vec<String>) -> Vec<String> {
@@ -147,7 +151,7 @@ struct Outcome {
 }
 
 fn run(case: &Case, variant: Variant) -> Outcome {
-    let Variant { batch_rows, workers, barriers, is_divided } = variant;
+    let Variant { batch_rows, workers, barriers, merge } = variant;
     let mut scripts = Scripts::new(case.scripts.clone());
     if case.is_unbounded {
         scripts = scripts.unbounded();
@@ -157,14 +161,13 @@ fn run(case: &Case, variant: Variant) -> Outcome {
     }
     let mut engine = Engine::with_connectors(vec![std::sync::Arc::new(scripts)]);
     engine.reload_at_barriers();
-    // Divided, with as little memory for rows on their way as so many instances need at the most.
+    // As little memory for rows on their way as so many instances need at the most.
     let memory = 64 * workers * workers;
-    let divided = format!("SET 'merge' = 'arrival'; SET 'exchange.memory' = '{memory} KiB';");
     // Each case meets each strategy with some number of workers.
-    let strategy = STRATEGIES[(case.line + workers) % STRATEGIES.len()];
+    let strategy = STRATEGIES[(case.line + workers / 4) % STRATEGIES.len()];
     let settings = format!(
-        "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'parallel.strategy' = '{strategy}'; {} {}",
-        if is_divided { &divided } else { "" },
+        "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'merge' = '{merge}';
+         SET 'parallel.strategy' = '{strategy}'; SET 'exchange.memory' = '{memory} KiB'; {}",
         case.declarations
     );
     if let Err(error) = engine.sql(&settings) {

@@ -54,7 +54,8 @@ fn check(name: &str, delay_hours: u32, window: &str, settings: &str) {
 
 #[test]
 fn with_a_delay_that_covers_the_disorder_no_row_is_late() {
-    check("exact", 22, "TUMBLE(TABLE departures, DESCRIPTOR(sched_dep), INTERVAL '1' HOUR)", "");
+    let window = "TUMBLE(TABLE departures, DESCRIPTOR(sched_dep), INTERVAL '1' HOUR)";
+    check("exact", 22, window, "SET 'parallelism' = '17';");
 }
 
 #[test]
@@ -67,5 +68,10 @@ fn with_a_short_delay_the_same_rows_are_late_at_every_batch_size() {
 
 #[test]
 fn hopping_windows_that_are_no_multiple_of_their_slide_share_slices() {
-    check("hop", 3, "HOP(TABLE departures, DESCRIPTOR(sched_dep), INTERVAL '40' MINUTE, INTERVAL '90' MINUTE)", "");
+    check(
+        "hop",
+        3,
+        "HOP(TABLE departures, DESCRIPTOR(sched_dep), INTERVAL '40' MINUTE, INTERVAL '90' MINUTE)",
+        "SET 'parallelism' = '8';",
+    );
 }

@@ -1,5 +1,5 @@
-//! Keys divided among instances: the rows are those of one instance, whatever the keys, the types and the memory; and a query whose
-//! instances wait for each other ends all the same.
+//! Keys divided among instances: the rows are those of one instance, in the same order where they are merged in order, whatever the
+//! keys, the types and the memory; and a query whose instances wait for each other ends all the same.
 
 use std::{
     collections::HashMap,
@@ -37,8 +37,7 @@ impl How {
     fn settings(self) -> String {
         let Self { instances, memory, batch_rows } = self;
         format!(
-            "SET 'merge' = 'arrival'; SET 'parallelism' = '{instances}'; SET 'exchange.memory' = '{memory}'; \
-             SET 'batch.rows' = '{batch_rows}';"
+            "SET 'parallelism' = '{instances}'; SET 'exchange.memory' = '{memory}'; SET 'batch.rows' = '{batch_rows}';"
         )
     }
 }
@@ -94,31 +93,51 @@ fn engine(memory: &Memory, settings: &str) -> Engine {
     engine
 }
 
-/// The rows of a query in the order of their text, and how many rows were late.
-fn sorted(mut query: Query) -> (Vec<String>, u64) {
+/// The rows of a query, and how many rows were late.
+fn rows_of(mut query: Query) -> (Vec<String>, u64) {
     let mut lines: Vec<String> = Vec::new();
     for batch in query.by_ref() {
         lines.extend(show::lines(&batch.unwrap()).unwrap());
     }
-    lines.sort();
     (lines, query.metrics().late_rows)
+}
+
+/// The same in the order of their text.
+fn sorted(query: Query) -> (Vec<String>, u64) {
+    let (mut lines, late) = rows_of(query);
+    lines.sort();
+    (lines, late)
 }
 
 /// All that goes through an exchange comes out as it does without one.
 fn check(memory: &Memory, sql: &str, hows: impl IntoIterator<Item = How>) {
-    let expected = sorted(engine(memory, "SET 'parallelism' = '1';").sql(sql).unwrap());
+    check_with(memory, "", sql, hows);
+}
+
+fn check_with(memory: &Memory, more: &str, sql: &str, hows: impl IntoIterator<Item = How>) {
+    let expected = rows_of(engine(memory, &format!("SET 'parallelism' = '1'; {more}")).sql(sql).unwrap());
     assert!(!expected.0.is_empty());
-    for (how, scatter) in hows.into_iter().flat_map(|how| [(how, "buffered"), (how, "hybrid")]) {
-        let settings = format!("{} SET 'exchange.scatter' = '{scatter}';", how.settings());
-        let found = sorted(engine(memory, &settings).sql(sql).unwrap());
-        assert!(
-            found == expected,
-            "{how:?} {scatter}: {} rows, {} late; expected {} and {}\n{sql}",
-            found.0.len(),
-            found.1,
-            expected.0.len(),
-            expected.1
-        );
+    let in_any_order = sorted(engine(memory, &format!("SET 'parallelism' = '1'; {more}")).sql(sql).unwrap());
+    for (number, how) in hows.into_iter().enumerate() {
+        let merges = if number % 2 == 0 { ["ordered", "arrival"] } else { ["arrival", "ordered"] };
+        for (scatter, merge) in ["buffered", "hybrid"].into_iter().zip(merges) {
+            let settings = how.settings();
+            let settings = format!("{settings} SET 'exchange.scatter' = '{scatter}'; SET 'merge' = '{merge}'; {more}");
+            let query = engine(memory, &settings).sql(sql).unwrap();
+            let (found, expected) = match merge {
+                "ordered" => (rows_of(query), &expected),
+                _ => (sorted(query), &in_any_order),
+            };
+            let wrong = found.0.iter().zip(&expected.0).find(|(found, expected)| found != expected);
+            assert!(
+                found == *expected,
+                "{how:?} {scatter} {merge}: {} rows, {} late; expected {} and {}; {wrong:?}\n{sql}",
+                found.0.len(),
+                found.1,
+                expected.0.len(),
+                expected.1
+            );
+        }
     }
 }
 
@@ -148,7 +167,10 @@ fn explain_shows_the_instances_and_how_rows_get_to_them() {
         let asked = explained(&format!("{tight} SET 'exchange.scatter' = '{scatter}';"));
         assert!(asked.contains(&format!("instances [{scatter}]")), "{asked}");
     }
-    assert!(!explained("SET 'parallelism' = '4';").contains("exchange"), "order is kept by one instance");
+    assert!(divided.contains("gather rows of 4 instances in their order"), "{divided}");
+    let arrival = explained("SET 'parallelism' = '4'; SET 'merge' = 'arrival';");
+    assert!(arrival.contains("gather rows of 4 instances as they arrive"), "{arrival}");
+    assert!(!explained("SET 'parallelism' = '1';").contains("gather"), "the rows of one instance have their order");
 }
 
 #[test]
@@ -246,6 +268,87 @@ fn windows_that_overlap_windows_of_windows_and_whole_inputs() {
 }
 
 #[test]
+fn windows_that_wait_for_late_rows_come_in_order() {
+    let memory = stream(60);
+    let hop = "HOP(s, ts, INTERVAL '20' SECOND, INTERVAL '1' MINUTE)";
+    let cumulate = "CUMULATE(s, ts, INTERVAL '20' SECOND, INTERVAL '2' MINUTE)";
+    // Behind the aggregate, rows go into windows once more; a filter on a window's bounds keeps it apart from the next aggregate.
+    let again = format!(
+        "SELECT window_start, window_end, c FROM HOP(
+           (SELECT window_time AS wt, k, count(*) AS c FROM {WINDOW} GROUP BY window_time, window_end, k),
+           wt, INTERVAL '1' MINUTE, INTERVAL '3' MINUTE)"
+    );
+    let of = |windows: &str| format!("SELECT window_end, k, count(*) FROM {windows} GROUP BY window_end, k");
+    let hows = [How::tight(17, 4), How { instances: 3, memory: 1 << 20, batch_rows: 100 }];
+    for sql in [of(WINDOW), of(hop), of(cumulate), again] {
+        check_with(&memory, "SET 'late.allowed' = '90 s';", &sql, hows);
+    }
+}
+
+#[test]
+fn what_sees_order_behind_an_aggregate_gets_it_and_the_rest_does_not_wait_for_it() {
+    let memory = stream(60);
+    let counts = format!("SELECT window_end, k, count(*) AS c FROM {WINDOW} GROUP BY window_end, k");
+    let hows = [17, 3].map(|instances| How { instances, memory: 16 << 20, batch_rows: 100 });
+    let sorted = format!("SELECT * FROM ({counts}) ORDER BY c DESC, k LIMIT 40");
+    let summed = format!("SELECT c, count(*), sum(k) FROM ({counts}) GROUP BY c");
+    let filtered = format!("SELECT k + 1 AS n, c FROM ({counts}) WHERE c % 2 = 0");
+    for sql in [sorted, summed, filtered] {
+        check(&memory, &sql, hows);
+    }
+    // Which rows come first depends on the order.
+    for limited in [format!("{counts} LIMIT 33 OFFSET 5"), format!("SELECT * FROM ({counts}) WHERE c > 1 LIMIT 7")] {
+        let expected = rows_of(engine(&memory, "SET 'parallelism' = '1';").sql(&limited).unwrap()).0;
+        for how in hows {
+            assert_eq!(rows_of(engine(&memory, &how.settings()).sql(&limited).unwrap()).0, expected, "{how:?}");
+        }
+    }
+    // Plain sums of doubles depend on the order in which they are added.
+    let fast = "SET 'float.sum' = 'fast';";
+    let memory = Memory::default();
+    memory.put("s", vec![(0..3).map(|batch| rows(0, batch * 1000, 60)).collect()]).unwrap();
+    let sums = format!("SELECT window_end, k, sum(d) AS a FROM {WINDOW} GROUP BY window_end, k");
+    let sql = format!("SELECT k, sum(a) FROM ({sums}) GROUP BY k");
+    let expected = rows_of(engine(&memory, &format!("SET 'parallelism' = '1'; {fast}")).sql(&sql).unwrap()).0;
+    for how in [8, 3].map(|instances| How { instances, memory: 16 << 20, batch_rows: 1000 }) {
+        let settings = format!("{} {fast}", how.settings());
+        assert_eq!(rows_of(engine(&memory, &settings).sql(&sql).unwrap()).0, expected, "{how:?}");
+    }
+}
+
+#[test]
+fn a_table_gets_the_rows_in_order() {
+    let memory = stream(60);
+    let path = std::env::temp_dir().join(format!("thalweg-gather-{}.csv", std::process::id()));
+    let written = |settings: &str| {
+        let mut engine = engine(&memory, settings);
+        let tables = format!(
+            "CREATE TABLE out (e TIMESTAMP, k BIGINT, c BIGINT)
+             WITH ('connector' = 'file', 'path' = '{}', 'overwrite' = 'true');",
+            path.display()
+        );
+        engine.sql(&tables).unwrap();
+        let insert = format!("INSERT INTO out SELECT window_end, k, count(*) FROM {WINDOW} GROUP BY window_end, k");
+        engine.sql(&insert).unwrap().wait().unwrap();
+        std::fs::read_to_string(&path).unwrap()
+    };
+    let expected = written("SET 'parallelism' = '1';");
+    assert!(expected.lines().count() > 1000);
+    assert!(written(&How::tight(17, 4).settings()) == expected);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn all_rows_leave_the_gather_and_metrics_tell_of_it() {
+    let how = How { instances: 8, memory: 1 << 20, batch_rows: 64 };
+    let mut query = engine(&stream(3), &how.settings()).sql("SELECT n, t, count(*) FROM s GROUP BY n, t").unwrap();
+    let rows: usize = query.by_ref().map(|batch| batch.unwrap().num_rows()).sum();
+    let metrics = query.metrics();
+    let gather = metrics.nodes.iter().find(|node| node.label.starts_with("Gather of Aggregate")).unwrap();
+    assert_eq!((gather.rows_out, gather.state_bytes), (rows as u64, 0));
+}
+
+#[test]
 fn an_empty_input_has_no_groups() {
     let memory = Memory::default();
     memory.put("s", vec![vec![rows(0, 0, 3).slice(0, 0)], vec![]]).unwrap();
@@ -310,7 +413,7 @@ fn too_little_memory_is_an_error_that_says_how_much_is_needed() {
 fn barriers_come_through_where_senders_wait_for_memory() {
     let memory = stream(200);
     let sql = format!("SELECT window_end, t, count(*), max(w) FROM {WINDOW} GROUP BY window_end, t");
-    let expected = sorted(engine(&memory, "SET 'parallelism' = '1';").sql(&sql).unwrap());
+    let expected = rows_of(engine(&memory, "SET 'parallelism' = '1';").sql(&sql).unwrap());
     let mut engine = engine(&memory, &How::tight(4, 4).settings());
     engine.reload_at_barriers();
     let mut query = engine.sql(&sql).unwrap();
@@ -320,7 +423,6 @@ fn barriers_come_through_where_senders_wait_for_memory() {
         lines.extend(show::lines(&batch.unwrap()).unwrap());
         control.request_barrier();
     }
-    lines.sort();
     assert!((lines, query.metrics().late_rows) == expected);
 }
 

@@ -231,7 +231,7 @@ fn random_pipelines_give_the_rows_of_their_definition() {
         let runs = [
             (4096, 1, None, "ordered"),
             (1, 3, Some(seed), "ordered"),
-            (7, 5, Some(seed + 1), "ordered"),
+            (7, 8, Some(seed + 1), "ordered"),
             (7, 5, Some(seed + 2), "arrival"),
         ];
         for (batch_rows, workers, barriers, merge) in runs {

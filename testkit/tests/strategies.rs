@@ -54,32 +54,48 @@ fn engine(script: &Script, settings: &str, barriers: Option<u64>) -> Engine {
     engine
 }
 
-/// The rows of a query in the order of their text, and how many rows were late.
-fn sorted(mut query: Query) -> (Vec<String>, u64) {
+/// The rows of a query, in the order of their text if it is said so, and how many rows were late.
+fn rows_of(mut query: Query, is_sorted: bool) -> (Vec<String>, u64) {
     let mut lines: Vec<String> = query.by_ref().flat_map(|batch| show::lines(&batch.unwrap()).unwrap()).collect();
-    lines.sort();
+    if is_sorted {
+        lines.sort();
+    }
     (lines, query.metrics().late_rows)
 }
 
-fn settings(strategy: &str, batch: usize, workers: usize) -> String {
+fn settings(strategy: &str, merge: &str, batch: usize, workers: usize) -> String {
     format!(
         "SET 'parallel.strategy' = '{strategy}'; SET 'batch.rows' = '{batch}'; SET 'parallelism' = '{workers}'; \
-         SET 'merge' = 'arrival';"
+         SET 'merge' = '{merge}';"
     )
 }
 
-/// Runs a query with every strategy; its rows are those of one instance.
+/// Runs a query whose rows come in any order with every strategy; its rows are those of one instance.
 fn check(run: impl Fn(&mut Engine) -> Query) {
+    check_rows(false, run);
+}
+
+/// Runs a query whose rows come in the order of an aggregate with every strategy; its rows are those of one instance, and in its
+/// order where that is asked for.
+fn check_in_order(run: impl Fn(&mut Engine) -> Query) {
+    check_rows(true, run);
+}
+
+fn check_rows(is_ordered: bool, run: impl Fn(&mut Engine) -> Query) {
     let mut rows = 0;
     for seed in 0..SEEDS {
         let script = script(seed);
-        let expected = sorted(run(&mut engine(&script, "SET 'parallelism' = '1';", None)));
-        rows += expected.0.len();
+        let one = |is_sorted| rows_of(run(&mut engine(&script, "SET 'parallelism' = '1';", None)), is_sorted);
+        let expected = [one(false), one(true)];
+        rows += expected[0].0.len();
         for strategy in STRATEGIES {
-            for (batch, workers, barriers) in RUNS {
-                let settings = settings(strategy, batch, workers);
-                let found = sorted(run(&mut engine(&script, &settings, barriers)));
-                assert_eq!(found, expected, "seed {seed}, {settings} barriers {barriers:?}");
+            for (number, (batch, workers, barriers)) in RUNS.into_iter().enumerate() {
+                let merge = ["ordered", "arrival"][(number + seed as usize) % 2];
+                let settings = settings(strategy, merge, batch, workers);
+                let is_sorted = !is_ordered || merge == "arrival";
+                let found = rows_of(run(&mut engine(&script, &settings, barriers)), is_sorted);
+                let expected = &expected[usize::from(is_sorted)];
+                assert_eq!(&found, expected, "seed {seed}, {settings} barriers {barriers:?}");
             }
         }
     }
@@ -88,12 +104,12 @@ fn check(run: impl Fn(&mut Engine) -> Query) {
 
 /// How a query of three partitions is divided among four instances.
 fn explained(strategy: &str, sql: &str) -> String {
-    explained_among(4, strategy, sql)
+    explained_among(4, strategy, "arrival", sql)
 }
 
-fn explained_among(workers: usize, strategy: &str, sql: &str) -> String {
+fn explained_among(workers: usize, strategy: &str, merge: &str, sql: &str) -> String {
     let script = vec![Vec::new(); 3];
-    let mut engine = engine(&script, &settings(strategy, 100, workers), None);
+    let mut engine = engine(&script, &settings(strategy, merge, 100, workers), None);
     let statement = engine.parse(sql).unwrap().pop().unwrap();
     let plan = engine.plan(&statement).unwrap().unwrap();
     explain_parallel(&plan, ExplainFormat::Text)
@@ -111,7 +127,7 @@ fn aggregates_and_what_follows_them() {
          (SELECT window_start, window_end, k, count(*) AS n, sum(v) AS s FROM {WINDOW} GROUP BY window_start, window_end, k)
          WHERE n > 1"
     );
-    check(|engine| engine.sql(&sql).unwrap());
+    check_in_order(|engine| engine.sql(&sql).unwrap());
 }
 
 #[test]
@@ -210,7 +226,7 @@ fn cascades() -> impl Iterator<Item = (String, Option<&'static str>)> {
 #[test]
 fn aggregates_behind_each_other_have_the_rows_of_one_instance() {
     for (sql, _) in cascades() {
-        check(|engine| engine.sql(&sql).unwrap());
+        check_in_order(|engine| engine.sql(&sql).unwrap());
     }
 }
 
@@ -238,7 +254,7 @@ fn a_third_aggregate_narrows_what_the_first_is_divided_by() {
     let text = explained("subquery-cluster", sql);
     assert_eq!(text.matches("[fused with subquery 1: same keys, by k alone]").count(), 2, "{text}");
     assert!(text.contains("0 by key k, 128 key groups"), "{text}");
-    check(|engine| engine.sql(sql).unwrap());
+    check_in_order(|engine| engine.sql(sql).unwrap());
 }
 
 #[test]
@@ -260,17 +276,45 @@ fn strategies_place_what_their_names_say() {
     assert_eq!(instances(&placed[2]), ["3", "3", "4", "4", "4", "1"], "{}", placed[2]);
     assert_eq!(placed[2].matches("one to one").count(), 3, "{}", placed[2]);
     assert!(placed.iter().all(|text| text.contains("by key k, 128 key groups; merged by arrival")));
+    let ordered = STRATEGIES.map(|strategy| explained_among(4, strategy, "ordered", &sql));
+    for (ordered, arrival) in ordered.iter().zip(&placed) {
+        assert_eq!(instances(ordered), instances(arrival), "{ordered}");
+        assert_eq!(ordered.matches("all to one; merged in order").count(), 1, "{ordered}");
+        assert_eq!(ordered.matches("merged by arrival").count(), 1, "{ordered}");
+    }
+}
+
+#[test]
+fn what_depends_on_the_order_of_rows_is_neither_fused_nor_connected_one_to_one() {
+    let fast = "SET 'float.sum' = 'fast';";
+    for strategy in STRATEGIES {
+        let explained = |merge: &str, sql: &str| {
+            let mut engine = engine(&vec![Vec::new(); 3], &(settings(strategy, merge, 100, 4) + fast), None);
+            let statement = engine.parse(sql).unwrap().pop().unwrap();
+            explain_parallel(&engine.plan(&statement).unwrap().unwrap(), ExplainFormat::Text)
+        };
+        let cascade = "SELECT k, sum(n) AS m FROM (SELECT k, sum(x) AS n FROM t GROUP BY k) GROUP BY k";
+        let text = explained("ordered", cascade);
+        assert_eq!(text.matches("all to one; merged in order").count(), 1, "{text}");
+        assert_eq!((text.matches("128 key groups").count(), text.contains("fused")), (1, false), "{text}");
+        let text = explained("arrival", cascade);
+        assert!(
+            !text.contains("merged in order") && !text.contains("all to one; merged by arrival\n           Agg"),
+            "{text}"
+        );
+    }
 }
 
 #[test]
 fn unions_are_divided_where_what_is_idle_is_idle_for_all_of_their_rows() {
-    let union = |strategy: &str, other: &str| {
-        let sql = format!("SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL {other}");
-        let text = explained_among(3, strategy, &sql);
+    let union_of = |strategy: &str, merge: &str, other: &str, then: &str| {
+        let sql = format!("SELECT k, n FROM (SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL {other}) {then}");
+        let text = explained_among(3, strategy, merge, &sql);
         let lines: Vec<_> = text.lines().collect();
         let place = lines.iter().position(|line| line.trim() == "Union").unwrap_or_else(|| panic!("{text}"));
         lines[place - 1].split_whitespace().nth(1).unwrap().to_string()
     };
+    let union = |strategy: &str, other: &str| union_of(strategy, "arrival", other, "");
     let (counts, rows) = ("SELECT v AS k, count(*) AS n FROM t GROUP BY v", "SELECT k, v AS n FROM t");
     assert_eq!(union("query-cluster", counts), "3");
     assert_eq!(
@@ -279,4 +323,7 @@ fn unions_are_divided_where_what_is_idle_is_idle_for_all_of_their_rows() {
         "its partitions are idle one by one, and the groups' instances are not"
     );
     assert_eq!(union("subquery-cluster", counts), "1");
+    let in_order = |then: &str| union_of("query-cluster", "ordered", counts, then);
+    assert_eq!(in_order(""), "1", "each of the two comes in its order");
+    assert_eq!(in_order("ORDER BY k, n"), "3", "nobody sees an order");
 }

@@ -25,7 +25,7 @@ type Row = (i64, Option<i64>, i64);
 
 /// How queries are run: rows in a batch, workers, seed of barriers.
 const RUNS: [(usize, usize, Option<u64>); 5] =
-    [(1, 1, Some(1)), (7, 2, Some(2)), (4096, 1, None), (7, 5, Some(3)), (4096, 5, Some(4))];
+    [(1, 1, Some(1)), (7, 3, Some(2)), (4096, 8, None), (7, 5, Some(3)), (4096, 5, Some(4))];
 
 const SEEDS: u64 = 25;
 
@@ -82,10 +82,30 @@ fn check(
     expected: Vec<String>,
     build: impl Fn(&Topology<'_>) -> thalweg::Result<Query>,
 ) {
-    let expected = sorted(expected);
-    for run in RUNS {
-        let engine = engine(partitions, run);
-        let found = sorted(rows_of(build(&engine.topology()).unwrap()));
+    check_as(seed, partitions, sorted(expected), &RUNS, sorted, build);
+}
+
+/// Runs a topology in every way in which order is kept; its rows must be these, in this order.
+fn check_in_order(
+    seed: u64,
+    partitions: &[Vec<Row>],
+    expected: Vec<String>,
+    build: impl Fn(&Topology<'_>) -> thalweg::Result<Query>,
+) {
+    check_as(seed, partitions, expected, &RUNS[..3], |rows| rows, build);
+}
+
+fn check_as(
+    seed: u64,
+    partitions: &[Vec<Row>],
+    expected: Vec<String>,
+    runs: &[(usize, usize, Option<u64>)],
+    look: impl Fn(Vec<String>) -> Vec<String>,
+    build: impl Fn(&Topology<'_>) -> thalweg::Result<Query>,
+) {
+    for run in runs {
+        let engine = engine(partitions, *run);
+        let found = look(rows_of(build(&engine.topology()).unwrap()));
         assert_eq!(found, expected, "seed {seed}, rows a batch, workers, barriers: {run:?}");
     }
 }
@@ -201,10 +221,45 @@ fn windows_per_key_are_those_of_sql() {
              FROM HOP(t, ts, INTERVAL '5' SECOND, INTERVAL '10' SECOND, INTERVAL '1' SECOND) WHERE v > -40
              GROUP BY window_start, window_end, window_time, k % 2",
         );
-        check(seed, &partitions, rows_of(expected.unwrap()), |topology| {
+        check_in_order(seed, &partitions, rows_of(expected.unwrap()), |topology| {
             let hop = Window::hop(Duration::from_secs(10), Duration::from_secs(5)).offset(Duration::from_secs(1));
             let kept = topology.table("t").filter_with(|row| Ok(row.get::<i64>("v")? > -40));
             kept.key_by(["k % 2 AS parity"]).window(hop).aggregate(["count(*) AS n", "sum(v) AS total"]).start()
+        });
+    }
+}
+
+#[test]
+fn outputs_of_a_split_behind_an_aggregate_and_functions_see_its_rows_in_order() {
+    for seed in 0..SEEDS {
+        let mut random = StdRng::seed_from_u64(seed);
+        let partitions: Vec<_> = (0..random.random_range(1..4)).map(|_| random_rows(&mut random)).collect();
+        let count = |engine: &mut Engine, condition: &str| {
+            let sql = format!(
+                "SELECT window_end, k, count(*) AS n FROM TUMBLE(t, ts, INTERVAL '10' SECOND)
+                 GROUP BY window_start, window_end, k HAVING {condition}"
+            );
+            rows_of(engine.sql(&sql).unwrap())
+        };
+        let mut reference = engine(&partitions, RUNS[0]);
+        let odd = count(&mut reference, "count(*) % 2 = 1");
+        let even = count(&mut reference, "count(*) % 2 = 0");
+        check_in_order(seed, &partitions, odd, |topology| {
+            let window = Window::tumble(Duration::from_secs(10));
+            let counts = topology.table("t").key_by(["k"]).window(window).aggregate(["count(*) AS n"]);
+            let split = counts.map(["window_end", "k", "n"]).split(["n % 2 = 1"]);
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            let noted = Arc::clone(&seen);
+            let note = move |batch: &thalweg_core::Batch| {
+                noted.lock().unwrap().extend(show::lines(&batch.compact()?)?);
+                Ok(())
+            };
+            split[1].notify(note).discard();
+            let mut query = split[0].start()?;
+            let odd: Vec<_> = query.by_ref().collect::<Result<_, _>>()?;
+            query.wait()?;
+            assert_eq!(*seen.lock().unwrap(), even, "seed {seed}");
+            Ok(again(odd))
         });
     }
 }

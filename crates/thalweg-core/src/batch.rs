@@ -8,18 +8,19 @@ use arrow_array::{
 use arrow_schema::SchemaRef;
 use arrow_select::take::take_record_batch;
 
-use crate::{Error, Result, Selection, Timestamp};
+use crate::{Error, Positions, Result, Selection, Timestamp};
 
 /// Rows that travel together: Arrow columns, an optional selection, and what the source knew of them.
 ///
-/// *Physical* rows are those of the columns; *selected* rows are those still in. `behind` and `origin` speak of physical
-/// rows, so a filter need not touch them.
+/// *Physical* rows are those of the columns; *selected* rows are those still in. `behind`, `origin` and `positions` speak of
+/// physical rows, so a filter need not touch them.
 #[derive(Clone, Debug)]
 pub struct Batch {
     columns: RecordBatch,
     selection: Option<Selection>,
     behind: Option<Arc<[Timestamp]>>,
     origin: Option<Origin>,
+    positions: Option<Arc<Positions>>,
 }
 
 /// The position of a batch's first physical row in its source; the rows that follow have the offsets that follow.
@@ -34,7 +35,7 @@ pub struct Origin {
 impl Batch {
     /// All rows of these columns.
     pub fn new(columns: RecordBatch) -> Self {
-        Self { columns, selection: None, behind: None, origin: None }
+        Self { columns, selection: None, behind: None, origin: None, positions: None }
     }
 
     /// The same rows, which stand at this place in their source.
@@ -52,13 +53,22 @@ impl Batch {
         self
     }
 
+    /// The same rows, which stand here among those of all instances.
+    ///
+    /// Only set where somebody will put the rows of several instances in order.
+    pub fn with_positions(mut self, positions: Arc<Positions>) -> Self {
+        assert_eq!(positions.len(), self.physical_rows(), "one position per physical row");
+        self.positions = Some(positions);
+        self
+    }
+
     /// The same columns, of which only the rows of this selection (of physical rows) are in.
     pub fn with_selection(mut self, selection: Selection) -> Self {
         self.selection = (!selection.keeps(self.physical_rows())).then_some(selection);
         self
     }
 
-    /// Other columns for the same physical rows; selection, lateness and origin stay.
+    /// Other columns for the same physical rows; selection, lateness, origin and positions stay.
     pub fn with_columns(mut self, columns: RecordBatch) -> Self {
         assert_eq!(columns.num_rows(), self.physical_rows(), "columns of the same rows");
         self.columns = columns;
@@ -110,6 +120,11 @@ impl Batch {
         self.origin
     }
 
+    /// Where each physical row stands among those of all instances, if somebody will ask.
+    pub fn positions(&self) -> Option<&Arc<Positions>> {
+        self.positions.as_ref()
+    }
+
     /// The numbers of the physical rows that are in, ascending.
     pub fn rows(&self) -> impl Iterator<Item = usize> + '_ {
         let (all, some) = match &self.selection {
@@ -127,9 +142,9 @@ impl Batch {
         }
     }
 
-    /// How many bytes of memory the columns keep alive.
+    /// How many bytes of memory the columns and positions keep alive.
     pub fn bytes(&self) -> usize {
-        self.columns.get_array_memory_size()
+        self.columns.get_array_memory_size() + self.positions.as_ref().map_or(0, |positions| positions.bytes())
     }
 
     /// The event times in a column, microseconds, one per physical row.

@@ -7,7 +7,7 @@
 //! * [`types`]: what Arrow's types are called in SQL
 //! * [`decimal`]: arithmetic of decimals
 //! * [`window`]: which windows a row belongs to
-//! * [`selection`], [`batch`]: rows in columns, and which of them are still in
+//! * [`selection`], [`positions`], [`batch`]: rows in columns, which of them are still in, and where they stand
 //! * [`event`]: what travels on a pipe
 //! * [`operator`]: behaviour, the second waist of the engine
 //! * [`state`]: what outlives a batch, by key group
@@ -23,6 +23,7 @@ pub mod event;
 pub mod expression;
 pub mod near;
 pub mod operator;
+pub mod positions;
 pub mod selection;
 pub mod state;
 pub mod time;
@@ -33,6 +34,7 @@ pub use batch::{Batch, Origin};
 pub use error::{Error, Result};
 pub use event::{Epoch, Event};
 pub use operator::{Frontier, Operator, Output, Port, Progress};
+pub use positions::Positions;
 pub use selection::Selection;
 pub use state::{KeyGroup, KeyGroups, State};
 pub use time::{Interval, Timestamp};

@@ -35,7 +35,7 @@ const SIZES: [usize; 12] = [
 ];
 
 /// What the system may back by one huge page.
-const HUGE: usize = 2 << 20;
+pub const HUGE: usize = 2 << 20;
 
 /// Blocks of memory under a budget. Clones share it.
 #[derive(Clone)]

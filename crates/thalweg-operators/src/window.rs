@@ -80,7 +80,7 @@ impl Window {
     }
 
     /// Assigns rows of a batch from the `done`-th on, until about `room` rows are made; returns the rows and how far it got.
-    fn assign(&self, waiting: &Waiting, room: usize, out: &mut Output) -> Result<(RecordBatch, usize)> {
+    fn assign(&self, waiting: &Waiting, room: usize, out: &mut Output) -> Result<(Batch, usize)> {
         let Waiting { reached, rows: batch } = waiting;
         let times = batch.times(self.spec.time)?.values();
         let (mut from, mut windows, mut done) = (Vec::new(), Vec::new(), self.done);
@@ -101,7 +101,10 @@ impl Window {
             out.count_late(usize::from(is_late));
             done += 1;
         }
-        Ok((self.with_bounds(batch, from, &windows)?, done))
+        // The rows that a row becomes stand where it stood, in this order.
+        let positions = batch.positions().map(|positions| Arc::new(positions.of(&from)));
+        let rows = Batch::new(self.with_bounds(batch, from, &windows)?);
+        Ok((positions.map_or(rows.clone(), |positions| rows.with_positions(positions)), done))
     }
 
     fn with_bounds(&self, batch: &Batch, from: Vec<u32>, windows: &[thalweg_core::Window]) -> Result<RecordBatch> {
@@ -169,7 +172,7 @@ impl Operator for Window {
             && let Some(waiting) = self.waiting.pop_front()
         {
             let (rows, done) = self.assign(&waiting, out.room(), out)?;
-            out.emit(Batch::new(rows))?;
+            out.emit(rows)?;
             if done < waiting.rows.len() {
                 self.done = done;
                 self.waiting.push_front(waiting);

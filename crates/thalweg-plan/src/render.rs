@@ -10,6 +10,7 @@ use crate::{
     NodeId, Plan,
     node::{Aggregate, Anchor, Function, Limit, Node, Sink, Sort, Source, Windowing, Windows},
     parallel::{Exchange, ParallelPlan, Route, parallelize},
+    settings::Merge,
     written,
 };
 
@@ -69,7 +70,7 @@ fn lines(drawn: &Drawn<'_>, id: NodeId, lead: &str, below: &str, out: &mut Strin
     let what = describe(drawn.plan, id);
     writeln!(out, "{lead}{what}  [subquery {number} × {subquery}{by}]").expect("a string takes all");
     let mut below = below.to_string();
-    if let Some(how) = keyed(drawn.cut, id, drawn.notes) {
+    if let Some(how) = exchanged(drawn.cut, id, drawn.notes) {
         writeln!(out, "{below}└─ {how}").expect("a string takes all");
         below.push_str("   ");
     }
@@ -117,7 +118,10 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
 pub(crate) fn exchange(exchange: &Exchange, scattered: Option<&&str>) -> Value {
     let mut object = json!({"from": exchange.from.0, "port": exchange.port});
     match &exchange.route {
-        Route::Gather => object["route"] = json!("gather"),
+        Route::Gather(merge) => {
+            object["route"] = json!("gather");
+            object["merge"] = json!(if *merge == Merge::Ordered { "ordered" } else { "arrival" });
+        }
         Route::Forward => object["route"] = json!("forward"),
         Route::Keyed { keys, groups } => {
             object["route"] = json!("keyed");
@@ -142,7 +146,7 @@ pub fn dot(plan: &Plan, notes: &Notes) -> String {
         out.push_str("  }\n");
     }
     for (id, planned) in plan.nodes() {
-        let how = keyed(&cut, id, notes).map(|how| format!(" [label={how:?}]")).unwrap_or_default();
+        let how = exchanged(&cut, id, notes).map(|how| format!(" [label={how:?}]")).unwrap_or_default();
         for input in &planned.inputs {
             writeln!(out, "  n{} -> n{}{how};", input.0, id.0).expect("a string takes all");
         }
@@ -155,11 +159,17 @@ pub fn describe(plan: &Plan, id: NodeId) -> String {
     format!("{} {}", plan.node(id).node.name(), detail(plan, id)).trim_end().to_string()
 }
 
-/// How rows get to the instances of a node, if by their keys.
-fn keyed(cut: &ParallelPlan, id: NodeId, notes: &Notes) -> Option<String> {
+/// How rows get to the instances of a node, where there are several instances that send, or take.
+fn exchanged(cut: &ParallelPlan, id: NodeId, notes: &Notes) -> Option<String> {
     let subquery = cut.subqueries.iter().find(|subquery| subquery.nodes.first() == Some(&id))?;
     subquery.inputs.iter().enumerate().find_map(|(input, exchange)| match &exchange.route {
-        Route::Gather | Route::Forward => None,
+        Route::Forward => None,
+        Route::Gather(merge) => {
+            // What comes from one instance has its order.
+            let senders = cut.subqueries[exchange.from.0].instances;
+            let how = if *merge == Merge::Ordered { "in their order" } else { "as they arrive" };
+            (senders > 1).then(|| format!("gather rows of {senders} instances {how}"))
+        }
         Route::Keyed { keys, groups } => {
             let (keys, groups, instances) = (list(keys.iter().map(written)), groups.count(), subquery.instances);
             let scattered = notes.scattered.get(&(id, input)).map(|how| format!(" [{how}]")).unwrap_or_default();

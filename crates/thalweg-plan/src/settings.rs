@@ -63,10 +63,9 @@ impl Strategy {
 /// In which order the rows of several instances come out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
-    /// In the order that is promised. What would put the rows of several instances in order is not there yet: so a subquery that
-    /// emits in order has one instance.
+    /// In the order that is promised, which is that of one instance (StreamCloud's transparent merger).
     Ordered,
-    /// As instances have them: the same rows, in any order.
+    /// As instances have them: the same rows, in any order (StreamCloud's best-effort merger).
     Arrival,
 }
 
@@ -117,7 +116,7 @@ pub const KEYS: [(&str, &str, &str); 14] = [
     (
         "merge",
         "'ordered' or 'arrival'",
-        "whether groups come in their order, from one instance, or as several instances have them",
+        "whether the groups of several instances come in their order, or as the instances have them",
     ),
     (
         "exchange.memory",

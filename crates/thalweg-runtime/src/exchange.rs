@@ -16,7 +16,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use arrow_array::{RecordBatch, UInt32Array};
@@ -33,6 +33,7 @@ use thalweg_shuffle::{
 };
 
 use crate::{
+    clock::Linger,
     packing::Packing,
     pipe::{Envelope, Sender},
     pool::TaskRef,
@@ -56,7 +57,7 @@ pub struct Scatter {
     is_short: bool,
     /// Since when rows are in buffers and open pages, and the arrival that caused the first of them.
     open: Option<(Instant, u64)>,
-    linger: Duration,
+    linger: Linger,
     /// How far time has come for the receivers.
     passed: Timestamp,
     is_idle: bool,
@@ -101,7 +102,7 @@ impl Scatter {
         groups: KeyGroups,
         senders: Vec<Sender>,
         share: Share,
-        linger: Duration,
+        linger: Linger,
         task: TaskRef,
     ) -> Self {
         let keys = (0..parts.keys.len()).collect();
@@ -156,12 +157,12 @@ impl Scatter {
 
     /// Nothing comes for now: sends pages that have lingered, and says when the others will have.
     pub fn nothing_comes(&mut self) -> Result<Option<Instant>> {
-        let due = self.open.map(|(since, _)| since + self.linger);
+        let due = self.open.map(|(since, _)| since + self.linger.most);
         if self.is_short {
             // Who waits for room is woken by it.
             return Ok(None);
         }
-        if due.is_some_and(|due| due <= Instant::now()) {
+        if due.is_some_and(|due| due <= self.linger.clock.now()) {
             self.seal()?;
             self.flush()?;
             return Ok(None);
@@ -240,7 +241,7 @@ impl Scatter {
         let selected = batch.selection().map(|selection| selection.rows());
         match &mut self.how {
             Some(How::Pages(packing, outbox)) => {
-                self.open.get_or_insert((Instant::now(), arrived));
+                self.open.get_or_insert((self.linger.clock.now(), arrived));
                 let mut full = Vec::new();
                 let progress = outbox.scatter(&packing.pack(batch)?, selected, destinations, &mut full);
                 let progress = said(progress, &self.parts)?;
@@ -252,7 +253,9 @@ impl Scatter {
             }
         }
         match self.open {
-            Some((since, _)) if !self.is_short && since.elapsed() >= self.linger => self.seal().map(drop),
+            Some((since, _)) if !self.is_short && self.linger.clock.now() >= since + self.linger.most => {
+                self.seal().map(drop)
+            }
             _ => Ok(()),
         }
     }

@@ -7,18 +7,23 @@
 //! * [`packing`]: how rows lie in the pages that pipes carry
 //! * [`nested`]: lists, structs and maps as bytes
 //! * [`exchange`]: rows go to the instance that owns their key
+//! * [`clock`]: what time it is
 //! * [`share`]: what of the exchanges' memory is one sender's
 //! * [`alarm`]: no task sleeps while something waits for it
 //! * [`pool`]: workers that run tasks when there is something to do
 //! * [`chain`]: the operators of one subquery, called one after the other
 //! * [`source`]: partitions become batches and watermarks
+//! * [`intake`]: the pipes that end at a task, put together
 //! * [`task`]: one instance of a subquery
 //! * [`metrics`]: what is counted
+//! * [`simulation`]: the same tasks on one thread, in an order that a schedule decides
 //! * [`query`]: the handle of a running query
 
 pub mod alarm;
 pub mod chain;
+pub mod clock;
 pub mod exchange;
+pub mod intake;
 pub mod metrics;
 pub mod nested;
 pub mod packing;
@@ -26,10 +31,12 @@ pub mod pipe;
 pub mod pool;
 pub mod query;
 pub mod share;
+pub mod simulation;
 pub mod source;
 pub mod task;
 pub mod topology;
 
 pub use metrics::Metrics;
 pub use query::{RunningQuery, start};
+pub use simulation::Schedule;
 pub use topology::{KeyParts, OnBarrier, OperatorParts, SourceParts, Stage, StageInput, Topology};

@@ -11,7 +11,7 @@ use thalweg_core::{Event, Result};
 
 use crate::{packing::Packing, pool::TaskRef};
 
-/// How many events a pipe holds.
+/// How many events a pipe holds, unless a simulation says otherwise.
 pub const CAPACITY: usize = 8;
 
 /// An event on its way, with the arrival that caused it in nanoseconds since the query's start.
@@ -64,9 +64,9 @@ pub enum Wakes {
     Thread(Thread),
 }
 
-/// A pipe that holds [`CAPACITY`] events.
-pub fn pipe() -> (Sender, Receiver) {
-    let (producer, consumer) = RingBuffer::new(CAPACITY);
+/// A pipe that holds so many events.
+pub fn pipe(capacity: usize) -> (Sender, Receiver) {
+    let (producer, consumer) = RingBuffer::new(capacity);
     let ends = Arc::new(Ends::default());
     (Sender { ring: producer, ends: Arc::clone(&ends) }, Receiver { ring: consumer, taken: VecDeque::new(), ends })
 }

@@ -35,6 +35,15 @@ pub enum Turn {
     Done,
 }
 
+/// What a step without workers did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stepped {
+    /// A task had a turn.
+    Ran,
+    /// None is ready; the first of those that wait for a time waits for this one.
+    Waits(Option<Instant>),
+}
+
 /// Threads that run tasks. Dropped, they finish their turns and end.
 pub struct Pool {
     queue: Arc<Queue>,
@@ -146,6 +155,31 @@ impl Pool {
         reference
     }
 
+    /// Without workers: wakes the tasks whose time has come, and runs a turn of the ready task that is chosen, by its place among
+    /// the numbers of all, which say in which order they became ready.
+    pub fn step(&self, now: Instant, choose: impl FnOnce(&[u64]) -> usize) -> Stepped {
+        loop {
+            let mut inner = self.queue.inner.lock();
+            let is_due = inner.timers.peek().is_some_and(|Reverse(Timer(at, ..))| *at <= now);
+            let Some(Reverse(Timer(.., task))) = is_due.then(|| inner.timers.pop()).flatten() else { break };
+            drop(inner);
+            task.timer_went_off();
+        }
+        let mut inner = self.queue.inner.lock();
+        let mut ready: Vec<Ready> = std::mem::take(&mut inner.ready).into_iter().map(|Reverse(ready)| ready).collect();
+        if ready.is_empty() {
+            return Stepped::Waits(inner.timers.peek().map(|Reverse(Timer(at, ..))| *at));
+        }
+        ready.sort_by_key(|ready| ready.number);
+        let numbers: Vec<u64> = ready.iter().map(|ready| ready.number).collect();
+        let Ready { task, .. } = ready.remove(choose(&numbers));
+        inner.ready.extend(ready.into_iter().map(Reverse));
+        drop(inner);
+        task.alarm.run();
+        self.queue.run(task);
+        Stepped::Ran
+    }
+
     /// Starts the task in its place.
     pub fn start(&self, place: &TaskRef, body: Box<dyn Run>) {
         let task = place.0.upgrade().expect("a reserved task stays until it is done");
@@ -213,12 +247,16 @@ impl Queue {
 
     fn work(&self) {
         while let Some(task) = self.next() {
-            let turn = match &mut *task.body.lock() {
-                Some(body) => body.run(),
-                None => Turn::Done,
-            };
-            self.after(task, turn);
+            self.run(task);
         }
+    }
+
+    fn run(&self, task: Arc<Task>) {
+        let turn = match &mut *task.body.lock() {
+            Some(body) => body.run(),
+            None => Turn::Done,
+        };
+        self.after(task, turn);
     }
 
     /// The next task that is ready; sleeps while there is none.

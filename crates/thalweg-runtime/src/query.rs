@@ -11,14 +11,17 @@ use thalweg_shuffle::route::hash::ByKeyGroup;
 
 use crate::{
     chain::Chain,
+    clock::{Clock, Linger},
     exchange::Scatter,
+    intake::{Inlet, Pipes},
     metrics::Metrics,
-    pipe::{Receiver, Sender, Wakes, pipe},
+    pipe::{CAPACITY, Receiver, Sender, Wakes, pipe},
     pool::{Pool, TaskRef},
     share::Share,
+    simulation::Simulation,
     source::{SourceReader, SourceShape},
-    task::{Inlet, Intake, Out, Outlet, Pipes, Shared, Task},
-    topology::{KeyParts, SourceParts, Stage, Topology},
+    task::{Intake, Out, Outlet, Shared, TURN, Task},
+    topology::{KeyParts, SourceParts, Stage, StageInput, Topology},
 };
 
 /// A query that runs on its own workers. Dropped, it is given up: sinks leave nothing half done.
@@ -26,6 +29,7 @@ pub struct RunningQuery {
     shared: Arc<Shared>,
     results: Option<Receiver>,
     is_reported: bool,
+    simulation: Option<Simulation>,
     // Last, so that the workers end after everything else was let go.
     pool: Option<Pool>,
 }
@@ -61,32 +65,48 @@ impl Control {
 /// Errors: what opening a source or making an operator gives; `Error::Query` if `'exchange.memory'` is too little for so many
 /// instances; `Error::Environment` if there are no threads to be had.
 pub fn start(topology: Topology) -> Result<RunningQuery> {
-    let Topology { stages, settings, key_groups, on_barrier, is_timed } = topology;
+    let Topology { stages, settings, key_groups, on_barrier, is_timed, schedule } = topology;
+    let mut simulation = schedule.map(Simulation::new);
+    let clock = simulation.as_ref().map(Simulation::clock).unwrap_or_default();
     let instances: Vec<usize> = stages.iter().map(|stage| stage.instances).collect();
     let shared = Arc::new(Shared::new(instances.iter().sum(), settings.memory_limit));
     if is_timed {
         shared.counters.time_nodes();
     }
     let no_threads = |error: std::io::Error| Error::environment(format!("cannot start worker threads: {error}"));
-    let pool = Pool::new(settings.parallelism).map_err(no_threads)?;
+    let workers = if simulation.is_some() { 0 } else { settings.parallelism };
+    let pool = Pool::new(workers).map_err(no_threads)?;
     let pairs = keyed_pairs(&stages);
     if pairs > 0 {
         // Before anything is opened.
         Share::new(&settings, pairs, 1)?;
     }
-    let mut wiring = Wiring::new(&stages);
+    let capacity = || simulation.as_mut().map_or(CAPACITY, Simulation::capacity);
+    let mut wiring = Wiring::new(&stages, capacity);
     let results = wiring.results.take();
+    let mut senders: Vec<String> = Vec::new();
+    for stage in &stages {
+        // An output of a split does nothing: its rows are the split's.
+        let last = stage.operators.last().map(|parts| parts.label.clone());
+        let before = || stage.inputs.first().map(|input| senders[input.stage].clone());
+        senders.push(last.or_else(before).unwrap_or_default());
+    }
     let mut tasks = Vec::new();
     for (number, stage) in stages.into_iter().enumerate() {
         let Stage { instances, inputs, source, operators, mut sink, is_result } = stage;
-        let mut source = source.map(|parts| Opener::new(parts, &settings, instances, &shared));
+        let mut source = source.map(|parts| Opener::new(parts, &settings, instances, &shared, clock.clone()));
         for instance in 0..instances {
             let place = pool.reserve();
             shared.register(place.clone());
             let Ends { inlets, pipes, divided } = wiring.take(number, instance, &place);
             let intake = match &mut source {
                 Some(opener) => Intake::Source(opener.open(instance, &place)?, 0),
-                None => Intake::Pipes(Pipes::new(inlets, inputs.len())),
+                None => {
+                    let gather = |input: &StageInput| {
+                        input.is_ordered.then(|| shared.counters.node(&format!("Gather of {}", senders[input.stage])))
+                    };
+                    Intake::Pipes(Pipes::new(inlets, inputs.iter().map(gather).collect(), settings.batch_rows))
+                }
             };
             let label = source.as_ref().map(|opener| &opener.shape.label).or(sink.as_ref().map(|(label, _)| label));
             let label = label.cloned().unwrap_or_default();
@@ -109,21 +129,23 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                     let pipes = pipes.into_iter().map(|(port, sender)| Out::new(port, sender)).collect();
                     let scatter = |Divided { port, parts, senders }| {
                         let share = Share::new(&settings, pairs, senders.len())?;
-                        let linger = linger(&settings);
+                        let linger = Linger { most: linger(&settings), clock: clock.clone() };
                         Ok(Scatter::new(port, parts, key_groups, senders, share, linger, place.clone()))
                     };
                     let exchanges = divided.into_iter().map(scatter).collect::<Result<_>>()?;
                     Outlet::Pipes { pipes, exchanges, is_result }
                 }
             };
-            let task = Task { label, shared: Arc::clone(&shared), intake, chain, outlet, arrived: 0, is_ending: false };
+            let most = simulation.as_mut().map_or(TURN, Simulation::turn);
+            let shared = Arc::clone(&shared);
+            let task = Task { label, shared, intake, chain, outlet, arrived: 0, is_ending: false, most };
             tasks.push((place, task));
         }
     }
     for (place, task) in tasks {
         pool.start(&place, Box::new(task));
     }
-    Ok(RunningQuery { shared, results, is_reported: false, pool: Some(pool) })
+    Ok(RunningQuery { shared, results, is_reported: false, simulation, pool: Some(pool) })
 }
 
 impl RunningQuery {
@@ -131,20 +153,31 @@ impl RunningQuery {
     ///
     /// Errors: what ended the query; once, then `None`.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
+        let mut must_look = false;
         while let Some(results) = &mut self.results {
-            if let Some(envelope) = results.pop() {
+            let looks = must_look || self.simulation.as_mut().is_none_or(Simulation::looks);
+            if let Some(envelope) = looks.then(|| results.pop()).flatten() {
                 if let Event::Batch(batch) = envelope.event {
                     return Some(Ok(batch));
                 }
             } else if results.is_closed() {
                 self.results = None;
+            } else if self.simulation.is_some() {
+                // Where no task can go on, they may all wait for who takes the rows.
+                let is_stuck = !self.step();
+                if is_stuck && looks {
+                    return Some(Err(self.give_up()));
+                }
+                must_look = is_stuck;
             } else {
                 // The sender unparks the thread that started the query; another one looks again soon.
                 thread::park_timeout(Duration::from_millis(1));
             }
         }
-        self.shared.wait();
-        self.take_error().map(Err)
+        match self.wait_for_end() {
+            Ok(()) => self.take_error().map(Err),
+            Err(error) => Some(Err(error)),
+        }
     }
 
     /// Waits until the query has ended, and says what it did. Rows of the result that were not taken are not wanted any more.
@@ -152,7 +185,7 @@ impl RunningQuery {
     /// Errors: what ended the query.
     pub fn wait(&mut self) -> Result<Metrics> {
         self.results = None;
-        self.shared.wait();
+        self.wait_for_end()?;
         match self.take_error() {
             Some(error) => Err(error),
             None => Ok(self.metrics()),
@@ -172,6 +205,31 @@ impl RunningQuery {
     /// Asks the sources to end. What is still open is not emitted; sinks complete what was.
     pub fn stop(&self) {
         self.shared.stop();
+    }
+
+    fn wait_for_end(&mut self) -> Result<()> {
+        while self.simulation.is_some() && !self.shared.is_ended() {
+            if !self.step() {
+                return Err(self.give_up());
+            }
+        }
+        self.shared.wait();
+        Ok(())
+    }
+
+    /// Lets a task of a simulation have a turn, if one can.
+    fn step(&mut self) -> bool {
+        match (&mut self.simulation, &self.pool) {
+            (Some(simulation), Some(pool)) => simulation.step(pool, &self.shared),
+            _ => false,
+        }
+    }
+
+    /// Ends a simulation of which no task can go on.
+    fn give_up(&mut self) -> Error {
+        (self.results, self.simulation, self.pool) = (None, None, None);
+        self.shared.give_up();
+        Error::bug("no task is ready, none waits for a time, and the query has not ended")
     }
 
     fn take_error(&mut self) -> Option<Error> {
@@ -243,7 +301,7 @@ struct Wiring {
 }
 
 impl Wiring {
-    fn new(stages: &[Stage]) -> Self {
+    fn new(stages: &[Stage], mut capacity: impl FnMut() -> usize) -> Self {
         let mut wiring = Self { ends: HashMap::new(), results: None };
         for (to, stage) in stages.iter().enumerate() {
             for (port, from) in stage.inputs.iter().enumerate() {
@@ -252,7 +310,7 @@ impl Wiring {
                 for sender in 0..stages[from.stage].instances {
                     let mut senders = Vec::new();
                     for instance in (0..stage.instances).filter(|instance| !from.is_forward || *instance == sender) {
-                        let (tx, receiver) = pipe();
+                        let (tx, receiver) = pipe(capacity());
                         senders.push(tx);
                         wiring.ends(to, instance).inlets.push(Inlet { port, receiver, is_of_team });
                     }
@@ -265,7 +323,7 @@ impl Wiring {
             }
         }
         if let Some(stage) = stages.iter().position(|stage| stage.is_result) {
-            let (tx, rx) = pipe();
+            let (tx, rx) = pipe(capacity());
             rx.set_waker(Wakes::Thread(thread::current()));
             wiring.ends(stage, 0).pipes.push((0, tx));
             wiring.results = Some(rx);
@@ -298,7 +356,7 @@ struct Opener {
 }
 
 impl Opener {
-    fn new(parts: SourceParts, settings: &Settings, instances: usize, shared: &Arc<Shared>) -> Self {
+    fn new(parts: SourceParts, settings: &Settings, instances: usize, shared: &Arc<Shared>, clock: Clock) -> Self {
         let duration = |micros: i64| Duration::from_micros(micros.max(0) as u64);
         let shape = SourceShape {
             label: parts.label,
@@ -308,6 +366,7 @@ impl Opener {
             batch_rows: settings.batch_rows,
             linger: linger(settings),
             idle: settings.watermark_idle.map(|idle| duration(idle.0)),
+            clock,
         };
         Self {
             table: parts.table,
@@ -352,15 +411,15 @@ mod tests {
             is_result: false,
         };
         let keys = || Some(KeyParts { label: String::new(), keys: Vec::new() });
-        let keyed = |stage| StageInput { stage, port: 0, keys: keys(), is_forward: false };
-        let forward = |stage| StageInput { stage, port: 0, keys: None, is_forward: true };
-        let gather = |stage| StageInput { stage, port: 0, keys: None, is_forward: false };
+        let keyed = |stage| StageInput { stage, port: 0, keys: keys(), is_forward: false, is_ordered: false };
+        let forward = |stage| StageInput { stage, port: 0, keys: None, is_forward: true, is_ordered: false };
+        let gather = |stage| StageInput { stage, port: 0, keys: None, is_forward: false, is_ordered: true };
         let stages =
             [vec![], vec![forward(0)], vec![keyed(1)], vec![forward(2)], vec![forward(3)], vec![gather(4)]].map(stage);
         let shared: Vec<_> = (0..stages.len()).map(|number| shares_rows(&stages, number)).collect();
         assert_eq!(shared, [false, false, true, true, true, false]);
         // Each instance has the pipe of its number, and is waited for with the others.
-        let mut wiring = Wiring::new(&stages);
+        let mut wiring = Wiring::new(&stages, || CAPACITY);
         for instance in 0..2 {
             let inlets = &wiring.ends(4, instance).inlets;
             assert_eq!(inlets.iter().map(|inlet| inlet.is_of_team).collect::<Vec<_>>(), [true]);

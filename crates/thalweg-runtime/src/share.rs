@@ -2,7 +2,7 @@
 
 use arrow_schema::SchemaRef;
 use thalweg_core::{Error, Result};
-use thalweg_memory::page::layout::SMALLEST;
+use thalweg_memory::page::{layout::SMALLEST, staging::footprint};
 use thalweg_plan::settings::{Scatter, Settings};
 use thalweg_shuffle::scatter::{Sizes, choice::Walk};
 
@@ -40,9 +40,11 @@ impl Share {
         }
         let all = memory / pairs * receivers;
         let spare = all - 2 * SMALLEST * receivers;
-        let buffers = (all / 8).min(spare / 2).min(BUFFERS);
         // Batches with and without late rows have buffers each.
-        let pages = all - 2 * buffers;
+        let is_affordable = |bytes: &usize| 2 * footprint(*bytes) <= spare.min(all / 2);
+        let sizes = std::iter::successors(Some((all / 8).min(BUFFERS)), |bytes| (*bytes > 0).then_some(bytes / 2));
+        let buffers = sizes.into_iter().find(is_affordable).unwrap_or(0);
+        let pages = all - 2 * footprint(buffers);
         let sizes = Sizes::within(pages, 1, receivers);
         let (asked, batch_rows) = (settings.exchange_scatter, settings.batch_rows);
         Ok(Self { pages, buffers, sizes, receivers, asked, batch_rows })

@@ -22,7 +22,10 @@ use thalweg_memory::{
 };
 use thalweg_plan::node::WatermarkStrategy;
 
-use crate::metrics::{Counters, NodeCounters, PartitionProgress};
+use crate::{
+    clock::Clock,
+    metrics::{Counters, NodeCounters, PartitionProgress},
+};
 
 /// Some partitions of one source, read by one task.
 pub struct SourceReader {
@@ -51,6 +54,8 @@ pub struct SourceShape {
     pub linger: Duration,
     /// When a silent partition is no longer waited for.
     pub idle: Option<Duration>,
+    /// What time it is.
+    pub clock: Clock,
 }
 
 /// What a turn at a source gave.
@@ -107,7 +112,7 @@ impl SourceReader {
             waiting: Vec::new(),
             waiting_rows: 0,
             arrived: None,
-            last_rows: Instant::now(),
+            last_rows: shape.clock.now(),
             offset: 0,
             highest: Timestamp::MIN,
             watermark: Timestamp::MIN,
@@ -169,7 +174,7 @@ impl SourceReader {
             counters.bad_rows.fetch_add(bad_rows - std::mem::replace(&mut partition.bad_rows, bad_rows), Relaxed);
             match read {
                 Read::Rows(rows) => {
-                    partition.take_in(rows, &counters);
+                    partition.take_in(rows, &counters, shape.clock.now());
                     // To fill up what is half full would copy it.
                     if partition.waiting.len() == 1 && 2 * partition.waiting_rows > shape.batch_rows {
                         return self.emit_rows(i);
@@ -183,7 +188,7 @@ impl SourceReader {
                 Read::Wait(at) => return self.wait(i, at),
                 Read::Busy => {
                     // Rows are on their way, so that it is not silent.
-                    partition.last_rows = Instant::now();
+                    partition.last_rows = shape.clock.now();
                     return self.wait(i, None);
                 }
                 other => return self.emit_other(i, other),
@@ -193,7 +198,7 @@ impl SourceReader {
 
     /// Nothing more is there: what waits goes when it has lingered, and a silent partition becomes idle.
     fn wait(&mut self, i: usize, at: Option<Instant>) -> Result<Step> {
-        let now = Instant::now();
+        let now = self.shape.clock.now();
         let partition = &mut self.partitions[i];
         let mut until = at;
         if let Some((arrived, _)) = partition.arrived {
@@ -273,8 +278,8 @@ impl SourceReader {
 }
 
 impl Partition {
-    fn take_in(&mut self, rows: RecordBatch, counters: &Counters) {
-        self.last_rows = Instant::now();
+    fn take_in(&mut self, rows: RecordBatch, counters: &Counters, now: Instant) {
+        self.last_rows = now;
         self.arrived.get_or_insert((self.last_rows, counters.now()));
         self.waiting_rows += rows.num_rows();
         self.waiting.push(rows);
@@ -454,6 +459,7 @@ mod tests {
             batch_rows,
             linger: Duration::ZERO,
             idle: None,
+            clock: Clock::System,
         };
         let told = partitions.into_iter().enumerate().map(|(number, reads)| {
             let reader: Box<dyn Reader> = Box::new(Told(reads.into_iter()));

@@ -15,20 +15,21 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 use thalweg_core::{
-    Epoch, Error, Event, Frontier, Port, Progress, Result, Timestamp, connector::Sink, operator::memory_exceeded,
+    Epoch, Error, Event, Port, Progress, Result, Timestamp, connector::Sink, operator::memory_exceeded,
 };
 
 use crate::{
     chain::Chain,
     exchange::Scatter,
+    intake::{Pipes, Taken},
     metrics::Counters,
-    pipe::{Envelope, Receiver, Sender},
+    pipe::{Envelope, Sender},
     pool::{Run, TaskRef, Turn},
     source::{SourceReader, Step},
 };
 
 /// How many events a task takes in one turn before others have theirs.
-const TURN: usize = 16;
+pub const TURN: usize = 16;
 
 /// What all tasks of a query share.
 pub struct Shared {
@@ -87,6 +88,12 @@ impl Shared {
         self.wake_all();
     }
 
+    /// Nobody runs its tasks any more: to whoever waits, they have ended.
+    pub fn give_up(&self) {
+        *self.ended.0.lock() = true;
+        self.ended.1.notify_all();
+    }
+
     /// Whether every task has ended.
     pub fn is_ended(&self) -> bool {
         *self.ended.0.lock()
@@ -130,6 +137,8 @@ pub struct Task {
     pub arrived: u64,
     /// Whether nothing is left to be done but to pass on what was put out.
     pub is_ending: bool,
+    /// How many events it takes in one turn.
+    pub most: usize,
 }
 
 /// Where a task's events come from.
@@ -138,39 +147,6 @@ pub enum Intake {
     Source(SourceReader, u64),
     /// From other tasks.
     Pipes(Pipes),
-}
-
-/// The pipes that end at a task. An input that has delivered a barrier waits for the others.
-pub struct Pipes {
-    inputs: Vec<Input>,
-    next: usize,
-    /// How far time has come on each port, over the pipes that deliver to it.
-    ports: Vec<PortFrontier>,
-}
-
-/// How far time has come on a port.
-struct PortFrontier {
-    frontier: Frontier,
-    /// If those who deliver share the rows of the same senders: which of them have said that nothing is to be waited for.
-    team: Option<Vec<bool>>,
-}
-
-/// A pipe that ends at a task.
-pub struct Inlet {
-    /// The port that it delivers to.
-    pub port: Port,
-    /// Where the events come out.
-    pub receiver: Receiver,
-    /// Whether who sends shares the rows of the same senders with the others that deliver to the port.
-    pub is_of_team: bool,
-}
-
-struct Input {
-    port: Port,
-    receiver: Receiver,
-    /// The barrier at which it waits for the others.
-    at_barrier: Option<Epoch>,
-    is_over: bool,
 }
 
 /// Where a task's events go.
@@ -245,16 +221,19 @@ impl Task {
     fn end(&mut self) -> Turn {
         if self.shared.is_stopping.load(Acquire) {
             self.chain.note_held();
+            if let Intake::Pipes(pipes) = &mut self.intake {
+                pipes.note_held();
+            }
         }
         // Leave the pipes before the end is known, so that who waits for it finds them closed.
-        self.intake = Intake::Pipes(Pipes::new(Vec::new(), 1));
+        self.intake = Intake::Pipes(Pipes::none());
         self.outlet = Outlet::Pipes { pipes: Vec::new(), exchanges: Vec::new(), is_result: false };
         self.shared.task_ended();
         Turn::Done
     }
 
     fn turn(&mut self) -> Result<Turn> {
-        for _ in 0..TURN {
+        for _ in 0..self.most {
             if self.is_ending {
                 self.outlet.close();
             }
@@ -298,7 +277,7 @@ impl Task {
                 Step::Wait(until) => Taken::Nothing(until),
                 Step::End => Taken::End,
             },
-            Intake::Pipes(pipes) => pipes.next()?,
+            Intake::Pipes(pipes) => pipes.take()?,
         };
         match taken {
             Taken::Events(events, arrived) => {
@@ -337,132 +316,6 @@ impl Task {
             return Ok(());
         }
         Err(memory_exceeded(bytes, limit).in_node(largest))
-    }
-}
-
-/// What a task took in.
-enum Taken {
-    /// Events for the chain's first operator, and when what caused them arrived. None, where what was taken says nothing new.
-    Events(Vec<(Port, Event)>, u64),
-    /// Nothing until woken, or until the instant.
-    Nothing(Option<Instant>),
-    /// Nothing any more.
-    End,
-}
-
-impl Taken {
-    const NOTHING_NEW: Self = Self::Events(Vec::new(), 0);
-}
-
-impl Pipes {
-    /// Pipes that deliver to these ports.
-    pub fn new(inlets: Vec<Inlet>, ports: usize) -> Self {
-        let port = |port: Port| {
-            let pipes = inlets.iter().filter(|inlet| inlet.port == port).count().max(1);
-            let is_team = inlets.iter().any(|inlet| inlet.port == port && inlet.is_of_team);
-            PortFrontier { frontier: Frontier::new(pipes), team: is_team.then(|| vec![false; pipes]) }
-        };
-        let ports = (0..ports.max(1)).map(port).collect();
-        let input = |Inlet { port, receiver, .. }| Input { port, receiver, at_barrier: None, is_over: false };
-        Self { inputs: inlets.into_iter().map(input).collect(), next: 0, ports }
-    }
-
-    /// When what caused the oldest event that waits arrived; if there is none, somebody has something to say all the same.
-    fn oldest(&self) -> u64 {
-        self.inputs.iter().filter_map(|input| input.receiver.next_arrived()).min().unwrap_or(0)
-    }
-
-    fn next(&mut self) -> Result<Taken> {
-        let waiting = self.inputs.iter().find_map(|input| input.at_barrier);
-        if let Some(epoch) = waiting.filter(|_| self.inputs.iter().all(|i| i.is_over || i.at_barrier.is_some())) {
-            self.inputs.iter_mut().for_each(|input| input.at_barrier = None);
-            return Ok(Taken::Events(vec![(0, Event::Barrier(epoch))], 0));
-        }
-        for _ in 0..self.inputs.len() {
-            let number = self.next;
-            self.next = (self.next + 1) % self.inputs.len();
-            let input = &mut self.inputs[number];
-            if input.is_over || input.at_barrier.is_some() {
-                continue;
-            }
-            if let Some(envelope) = input.receiver.pop() {
-                return self.receive(number, envelope);
-            }
-            if input.receiver.is_closed() {
-                // Closed without an end: the query was stopped, and nothing is flushed.
-                input.is_over = true;
-                return Ok(Taken::NOTHING_NEW);
-            }
-        }
-        Ok(if self.inputs.iter().all(|input| input.is_over) { Taken::End } else { Taken::Nothing(None) })
-    }
-
-    /// Combines the pipes of a port: time on it is the slowest pipe's.
-    fn receive(&mut self, number: usize, envelope: Envelope) -> Result<Taken> {
-        let port = self.inputs[number].port;
-        let frontier = &mut self.ports[port];
-        let place = self.inputs[..number].iter().filter(|input| input.port == port).count();
-        let was_idle = frontier.is_idle();
-        let arrived = envelope.arrived;
-        let moved = match envelope.open()? {
-            Event::Batch(batch) => {
-                frontier.wake(place);
-                return Ok(Taken::Events(vec![(port, Event::Batch(batch))], arrived));
-            }
-            Event::Barrier(epoch) => {
-                self.inputs[number].at_barrier = Some(epoch);
-                return Ok(Taken::NOTHING_NEW);
-            }
-            Event::Watermark(t) => {
-                self.inputs[number].is_over = t == Timestamp::MAX;
-                frontier.advance(place, t)
-            }
-            Event::Idle => frontier.idle(place),
-        };
-        let time = moved.then(|| (port, Event::Watermark(frontier.combined())));
-        let idle = (frontier.is_idle() && !was_idle).then_some((port, Event::Idle));
-        Ok(Taken::Events(time.into_iter().chain(idle).collect(), arrived))
-    }
-}
-
-impl PortFrontier {
-    fn combined(&self) -> Timestamp {
-        self.frontier.combined()
-    }
-
-    fn is_idle(&self) -> bool {
-        self.frontier.is_idle()
-    }
-
-    /// Nothing is to be waited for on a pipe; returns whether time moved.
-    ///
-    /// Of a team, all are waited for until all of them are idle: where one has rows again, so may the others, and what they make of
-    /// these rows comes at the same time.
-    fn idle(&mut self, place: usize) -> bool {
-        let Some(is_idle) = &mut self.team else { return self.frontier.idle(place) };
-        is_idle[place] = true;
-        let pipes = 0..is_idle.len();
-        if !pipes.clone().all(|pipe| is_idle[pipe] || self.frontier.of(pipe) == Timestamp::MAX) {
-            return false;
-        }
-        pipes.fold(false, |moved, pipe| self.frontier.idle(pipe) | moved)
-    }
-
-    /// Something came on a pipe.
-    fn wake(&mut self, place: usize) {
-        match &mut self.team {
-            None => self.frontier.wake(place),
-            Some(is_idle) => {
-                is_idle[place] = false;
-                (0..is_idle.len()).for_each(|pipe| self.frontier.wake(pipe));
-            }
-        }
-    }
-
-    /// Time has come to `t` on a pipe; returns whether the combined time moved.
-    fn advance(&mut self, place: usize, t: Timestamp) -> bool {
-        self.wake(place);
-        self.frontier.advance(place, t)
     }
 }
 
@@ -548,27 +401,4 @@ impl Outlet {
 fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_team_is_waited_for_until_all_of_it_is_idle() {
-        let mut port = PortFrontier { frontier: Frontier::new(2), team: Some(vec![false; 2]) };
-        assert!(!port.idle(0));
-        assert!(!port.advance(1, Timestamp(10)), "the other one may have rows from before");
-        assert!(!port.is_idle());
-        assert!(!port.idle(0), "it was idle already");
-        port.idle(1);
-        assert!(port.is_idle());
-        assert!(!port.advance(1, Timestamp(20)), "what one of them has heard the other will hear");
-        assert!(port.advance(0, Timestamp(15)));
-        assert_eq!(port.combined(), Timestamp(15));
-        assert!(port.advance(0, Timestamp::MAX));
-        assert_eq!(port.combined(), Timestamp(20));
-        port.idle(1);
-        assert!(port.is_idle(), "one is at its end and the other idle");
-    }
 }

@@ -10,6 +10,8 @@ use thalweg_core::{
 };
 use thalweg_plan::{Settings, node::WatermarkStrategy};
 
+use crate::simulation::Schedule;
+
 /// A plan that was cut into subqueries and compiled: one stage per subquery.
 pub struct Topology {
     /// The stages, each behind those it takes rows from.
@@ -22,6 +24,8 @@ pub struct Topology {
     pub on_barrier: OnBarrier,
     /// Whether it is measured how long nodes take.
     pub is_timed: bool,
+    /// Decides in which order tasks run, on the thread of whoever takes the result; without one, workers do.
+    pub schedule: Option<Schedule>,
 }
 
 /// A subquery: all its instances do the same.
@@ -51,6 +55,8 @@ pub struct StageInput {
     pub keys: Option<KeyParts>,
     /// Whether each instance takes the rows of the sender's instance of its number, of which there are as many.
     pub is_forward: bool,
+    /// Whether the rows of the senders' instances are put in the order of their positions.
+    pub is_ordered: bool,
 }
 
 /// What rows are divided by: each goes to the instance that owns the key group of these values.

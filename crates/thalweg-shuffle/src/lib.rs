@@ -1,7 +1,9 @@
-//! From tuple to partition: which partitions a row goes to, and how its bytes get there.
+//! From tuple to partition and back: which partitions a row goes to, how its bytes get there, and in what order they come out.
 //!
 //! * [`route`]: which partitions?
 //! * [`scatter`]: how do the bytes get there?
+//! * [`gather`]: in what order do they come out?
 
+pub mod gather;
 pub mod route;
 pub mod scatter;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use parking_lot::Mutex;
 use thalweg_core::{Result, connector::Connector};
 use thalweg_plan::{
     Node, Plan,
@@ -10,7 +11,7 @@ use thalweg_plan::{
     parallel::{self, costs::CostFile},
     render,
 };
-use thalweg_runtime::OnBarrier;
+use thalweg_runtime::{OnBarrier, Schedule};
 use thalweg_sql::{ExplainFormat, Outcome, Session, Statement};
 
 use crate::{
@@ -33,6 +34,7 @@ pub struct Engine {
     connectors: Vec<Arc<dyn Connector>>,
     on_barrier: OnBarrier,
     costs: Option<CostFile>,
+    schedule: Mutex<Option<Schedule>>,
 }
 
 impl Default for Engine {
@@ -50,7 +52,13 @@ impl Engine {
     /// An engine that knows these connectors besides its own.
     pub fn with_connectors(more: Vec<Arc<dyn Connector>>) -> Self {
         let connectors: Vec<_> = thalweg_connectors::all().into_iter().chain(more).collect();
-        Self { session: Session::new(connectors.clone()), connectors, on_barrier: OnBarrier::Pass, costs: None }
+        Self {
+            session: Session::new(connectors.clone()),
+            connectors,
+            on_barrier: OnBarrier::Pass,
+            costs: None,
+            schedule: Mutex::default(),
+        }
     }
 
     /// Lets every state be saved, and loaded into a fresh operator, at each barrier: a check that nothing is lost on the way.
@@ -61,6 +69,12 @@ impl Engine {
     /// Compiles SQL from now on with what was measured of its queries; others are an error.
     pub fn use_costs(&mut self, costs: CostFile) {
         self.costs = Some(costs);
+    }
+
+    /// Lets the next query that is started run on the thread of whoever takes its rows, in an order that the schedule decides: a
+    /// check that results do not depend on it, and a failure that can be repeated.
+    pub fn simulate(&mut self, schedule: Schedule) {
+        *self.schedule.lock() = Some(schedule);
     }
 
     /// Runs all statements of a script: each to its end but the last, whose handle is returned.
@@ -151,6 +165,7 @@ impl Engine {
         let mut topology = local::compile(plan, &self.connectors)?;
         topology.on_barrier = self.on_barrier;
         topology.is_timed = is_timed;
+        topology.schedule = self.schedule.lock().take();
         Ok(Query::running(target, local::columns(&sink.schema), thalweg_runtime::start(topology)?))
     }
 }

@@ -135,6 +135,14 @@ impl RowLayout {
         self.columns.iter().map(|column| column.shape.width() + usize::from(column.is_nullable)).sum()
     }
 
+    /// For how many rows of each partition there is room in buffers that take so many bytes together, where what lies at a page's
+    /// end may take as much as all the rest.
+    pub fn buffer_rows(&self, bytes: usize, partitions: usize) -> usize {
+        let bytes = bytes.saturating_sub(LINE * self.columns.len());
+        let (cells, tail) = if self.has_views() { (bytes / 2, 4) } else { (bytes, 0) };
+        cells / partitions.max(1) / (self.row_bytes() + tail).max(1)
+    }
+
     /// For how many rows there is room in a page of so many bytes, if each has so many bytes at the page's end on average.
     pub fn capacity(&self, bytes: usize, tail: usize) -> usize {
         let (mut fits, mut too_many) = (0, bytes.saturating_sub(LINE) * 8 + 1);

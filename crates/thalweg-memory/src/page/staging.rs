@@ -5,17 +5,26 @@ use std::{ops::Range, sync::Arc};
 use thalweg_core::{Error, Result};
 
 use super::{
-    layout::{LINE, RowLayout, SMALLEST},
+    layout::{LINE, RowLayout},
     rows::{Lengths, Picked, Rows, copy_bytes, moved},
     source::{INLINE, Values},
 };
 use crate::{
-    pool::{Block, Pool},
+    pool::{Block, HUGE, Pool, block_bytes},
     simd::copy_past_caches,
 };
 
 /// From so many bytes on buffers are worth a huge page.
 const LARGE: usize = 512 << 10;
+
+/// How much memory buffers take that are to take about so many bytes: blocks have sizes of their own.
+pub fn footprint(bytes: usize) -> usize {
+    match bytes {
+        0 => 0,
+        LARGE.. => bytes.next_multiple_of(HUGE),
+        _ => block_bytes(bytes),
+    }
+}
 
 /// Software-managed buffers: a few rows of each partition, column by column, as pages hold them.
 ///
@@ -31,7 +40,7 @@ pub struct Staging {
     cells: Block,
     /// How many bytes each row takes at a page's end.
     tails: Vec<u32>,
-    /// How many bytes all rows of a partition take there, and how many they may, unless it is one row.
+    /// How many bytes all rows of a partition take there, and how many they may, unless it is one long row.
     tail_bytes: Vec<usize>,
     most_tail_bytes: usize,
     /// The bytes of what is longer than a view, by partition.
@@ -58,7 +67,7 @@ impl Staging {
     pub fn new(layout: Arc<RowLayout>, partitions: usize, bytes: usize, past_caches: bool) -> Result<Self> {
         let least = if bytes == 0 { 1 } else { 8 };
         // A multiple of eight, so that lines of buffers are lines of pages.
-        let rows = (bytes / partitions.max(1) / layout.row_bytes().max(1)).clamp(least, 1 << 16);
+        let rows = layout.buffer_rows(bytes, partitions).clamp(least, 1 << 16);
         let rows = if rows < 8 { rows } else { rows / 8 * 8 };
         let mut end = 0;
         let mut column = |column: &super::layout::Column| {
@@ -70,7 +79,7 @@ impl Staging {
         };
         let columns = layout.columns().iter().map(&mut column).collect();
         // Each row goes somewhere else: what is large lies in huge pages where the system has them, what is small as it is.
-        let pool = Pool::new(if end >= LARGE { usize::MAX } else { end.next_power_of_two().max(SMALLEST) });
+        let pool = Pool::new(if end >= LARGE { end.next_multiple_of(HUGE) } else { block_bytes(end) });
         let cells = pool.take(end).ok_or_else(|| Error::environment("there is no memory for buffers of rows"))?;
         let tails = if layout.has_views() { vec![0; rows * partitions] } else { Vec::new() };
         let (longer, tail_bytes) = match layout.has_views() {
@@ -78,7 +87,7 @@ impl Staging {
             false => (Vec::new(), Vec::new()),
         };
         let (counts, places) = (vec![0; partitions], Vec::new());
-        let most_tail_bytes = (bytes / partitions.max(1)).max(64);
+        let most_tail_bytes = (bytes / 2 / partitions.max(1)).max(64);
         Ok(Self {
             layout,
             rows,
@@ -94,16 +103,31 @@ impl Staging {
         })
     }
 
-    /// Puts in rows, each into its partition; returns how many of them. The partition of the one behind is full.
+    /// Puts in rows, each into its partition; returns how many of them. Of the one behind, the partition is full, or it is too long
+    /// to wait: see [`Staging::is_long`].
     pub fn put(&mut self, rows: &Picked<'_>, partitions: &[u32]) -> usize {
+        self.put_up_to(rows, partitions, self.most_tail_bytes)
+    }
+
+    /// Puts in the first of these rows, however long it is; its partition must be empty.
+    pub fn put_long(&mut self, rows: &Picked<'_>, partitions: &[u32]) -> usize {
+        self.put_up_to(&rows.first(1), &partitions[..1], usize::MAX)
+    }
+
+    /// Whether a row that takes so many bytes at a page's end is too long to wait with others.
+    pub fn is_long(&self, tail: usize) -> bool {
+        tail > self.most_tail_bytes
+    }
+
+    fn put_up_to(&mut self, rows: &Picked<'_>, partitions: &[u32], longest: usize) -> usize {
         assert_eq!(rows.fingerprint(), self.layout.fingerprint(), "rows wait with those of their layout");
         let partitions = &partitions[..rows.len()];
         if self.places.len() < rows.len() {
             self.places.resize(rows.len(), 0);
         }
         let taken = match rows.source.has_tails() {
-            true => self.place::<true>(rows, partitions),
-            false => self.place::<false>(rows, partitions),
+            true => self.place::<true>(rows, partitions, longest),
+            false => self.place::<false>(rows, partitions, longest),
         };
         let places = &self.places[..taken];
         let rows = rows.first(taken);
@@ -149,7 +173,7 @@ impl Staging {
     }
 
     /// Finds a place for each row, until one's partition is full; returns for how many.
-    fn place<const HAS_TAILS: bool>(&mut self, rows: &Picked<'_>, partitions: &[u32]) -> usize {
+    fn place<const HAS_TAILS: bool>(&mut self, rows: &Picked<'_>, partitions: &[u32], longest: usize) -> usize {
         let (most, mut taken) = (self.rows as u32, 0);
         for (place, partition) in self.places.iter_mut().zip(partitions) {
             let count = &mut self.counts[*partition as usize];
@@ -158,7 +182,7 @@ impl Staging {
             }
             if HAS_TAILS {
                 let (tail, bytes) = (rows.tail(taken), &mut self.tail_bytes[*partition as usize]);
-                if *count > 0 && *bytes + tail > self.most_tail_bytes {
+                if *bytes + tail > longest {
                     break;
                 }
                 *bytes += tail;

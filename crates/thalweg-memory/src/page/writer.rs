@@ -145,6 +145,11 @@ impl Growth {
         Ok(Some((block, capacity.ok_or_else(|| Error::bug("a page has no room for a row"))?)))
     }
 
+    /// Whether a page of so many bytes was made for one long row alone.
+    pub fn is_for_one(&self, bytes: usize) -> bool {
+        bytes > block_bytes(self.largest)
+    }
+
     /// Learns from a page that is full, or was closed before it was: how many rows it had, and how many bytes these took at its end.
     pub fn closed(&mut self, layout: &RowLayout, rows: usize, tail_bytes: usize, is_full: bool) {
         if layout.bytes(rows) + tail_bytes > self.largest {
@@ -161,7 +166,8 @@ impl Growth {
 
     /// Makes the next page large enough for so many rows that take so many bytes at its end, if pages may be so large.
     pub fn expect(&mut self, layout: &RowLayout, rows: usize, tail_bytes: usize) {
-        self.tail = tail_bytes.checked_div(rows).unwrap_or(self.tail);
+        // Few rows that are longer than a page say little of the others: a page is not to have room for one row alone.
+        self.tail = tail_bytes.checked_div(rows).unwrap_or(self.tail).min(self.largest / 8);
         self.next = (layout.bytes(rows) + tail_bytes).clamp(self.smallest, self.largest);
     }
 }

@@ -4,6 +4,7 @@
 //! * [`windowing`]: which rows belong together in time, and which panes make a window
 //! * [`placing`]: which pane a row goes into
 //! * [`pane`]: groups with their running values
+//! * [`places`]: where its rows stand among those of all instances
 //! * [`sliding`]: the panes of windows that overlap, merged ahead
 //! * [`groups`]: distinct keys, numbered
 //! * [`values`]: what the expressions give for a batch
@@ -12,6 +13,7 @@
 pub mod functions;
 pub mod groups;
 pub mod pane;
+mod places;
 pub mod placing;
 pub mod sliding;
 mod values;
@@ -37,6 +39,7 @@ use thalweg_core::{
 
 use groups::KeyEncoder;
 use pane::{Arrivals, Pane};
+use places::Places;
 use placing::Rows;
 use sliding::{Maker, Sliding};
 use values::Values;
@@ -69,6 +72,8 @@ pub struct Aggregate {
     calls: Vec<Call>,
     functions: Vec<Arc<dyn Function>>,
     encoder: KeyEncoder,
+    /// Says where rows stand, if somebody asks.
+    places: Option<Places>,
     key_groups: KeyGroups,
     divided_by: Vec<usize>,
     output: SchemaRef,
@@ -131,6 +136,8 @@ pub struct Parts {
     pub key_groups: KeyGroups,
     /// Which of the keys decide on the group: all, unless an aggregate before this one, or behind it, has others.
     pub divided_by: Vec<usize>,
+    /// Whether rows say where they stand among those of all instances.
+    pub has_positions: bool,
 }
 
 impl Aggregate {
@@ -138,9 +145,11 @@ impl Aggregate {
     ///
     /// Errors: `Error::Query` if a key's type cannot be compared.
     pub fn new(parts: Parts) -> Result<Self> {
-        let Parts { windowing, keys, key_types, calls, output, batch_rows, key_groups, divided_by } = parts;
+        let Parts { windowing, keys, key_types, calls, output, batch_rows, key_groups, divided_by, has_positions } =
+            parts;
         Ok(Self {
             encoder: KeyEncoder::new(&key_types)?,
+            places: has_positions.then(|| Places::new(&key_types)).transpose()?,
             functions: calls.iter().map(|call| Arc::clone(&call.function)).collect(),
             windowing,
             keys,
@@ -243,14 +252,21 @@ impl Aggregate {
     }
 
     /// The rows of some groups of a window. Made a batch at a time, in memory that the last one had.
-    fn rows(&self, closed: &Closed, groups: &UInt32Array) -> Result<RecordBatch> {
+    fn rows(&self, closed: &Closed, groups: &UInt32Array) -> Result<Batch> {
         let mut columns = Vec::with_capacity(self.output.fields().len());
         columns.extend(self.windowing.bounds(closed.window, groups.len(), self.output.fields()).into_iter().flatten());
-        columns.extend(closed.pane.keys(&self.encoder, groups)?);
+        let keys = closed.pane.keys(&self.encoder, groups)?;
+        let over = self.windowing.over(closed.window.end);
+        let positions = self.places.as_ref().map(|places| places.of(closed.window, over, &keys)).transpose()?;
+        columns.extend(keys);
         for result in &closed.results {
             columns.push(take(result, groups, None)?);
         }
-        Ok(RecordBatch::try_new(Arc::clone(&self.output), columns)?)
+        let batch = Batch::new(RecordBatch::try_new(Arc::clone(&self.output), columns)?);
+        Ok(match positions {
+            Some(positions) => batch.with_positions(Arc::new(positions)),
+            None => batch,
+        })
     }
 
     /// A whole input without keys has one group, even without rows.
@@ -313,7 +329,7 @@ impl Operator for Aggregate {
                     self.closed = Some(closed);
                     return Ok(Progress::More);
                 }
-                out.emit(Batch::new(self.rows(&closed, &closed.order.slice(closed.emitted, rows))?))?;
+                out.emit(self.rows(&closed, &closed.order.slice(closed.emitted, rows))?)?;
                 closed.emitted += rows;
                 self.closed = Some(closed);
             }

@@ -51,6 +51,7 @@ fn operator_over(grid: Grid) -> Aggregate {
         batch_rows: 5,
         key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
         divided_by: vec![0],
+        has_positions: false,
     })
     .unwrap()
 }

@@ -95,6 +95,16 @@ impl Windowing {
         }
     }
 
+    /// The instant at which a window that ends at `end` is over. Where a watermark has passed behind the aggregate, all windows
+    /// that were over then are emitted: they were closed, since [`Windowing::hold`] holds watermarks back for as long as windows stay
+    /// open behind their end.
+    pub fn over(&self, end: Timestamp) -> Timestamp {
+        match self {
+            Self::Whole => Timestamp::MAX,
+            Self::Assigned(WindowSpec { clock, .. }) | Self::Columns { clock, .. } => clock.instant(end),
+        }
+    }
+
     /// How far a watermark may pass when time has come to `reached`: results that are still to come are not behind it.
     pub fn hold(&self, reached: Timestamp) -> Timestamp {
         match self {

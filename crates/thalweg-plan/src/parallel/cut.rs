@@ -16,11 +16,12 @@ use thalweg_core::KeyGroups;
 use super::{
     SubqueryId,
     fuse::{Keyed, fused},
+    order::must_gather,
 };
 use crate::{
     Node, NodeId, Plan,
     node::{Aggregate, Anchor, Windowing},
-    settings::{Merge, Strategy},
+    settings::Strategy,
 };
 
 /// A subquery of which it is not decided yet how many instances it has.
@@ -51,7 +52,9 @@ pub fn drafts(plan: &Plan) -> Vec<Draft> {
     let mut home: Vec<SubqueryId> = Vec::new();
     for (id, planned) in plan.nodes() {
         let before = planned.inputs.iter().map(|input| home[input.0]).collect::<Vec<_>>();
+        let is_gathered = must_gather(plan, id) && before.iter().any(|input| is_divided(*input, &drafts));
         let only = before.first().copied().filter(|b| before.len() == 1 && is_free(plan, id, &drafts[b.0]));
+        let only = only.filter(|_| !is_gathered);
         let alike = only.filter(|_| plan.settings.strategy == Strategy::SubqueryCluster);
         let alike = alike.and_then(|b| Some((b, fused(plan, id, &drafts[b.0].nodes, &drafts[b.0].keyed)?)));
         let place = match (alike, only.filter(|b| joins(plan, id, &drafts, *b))) {
@@ -61,7 +64,7 @@ pub fn drafts(plan: &Plan) -> Vec<Draft> {
             }
             (None, Some(place)) => place,
             (None, None) => {
-                let size = size(plan, id, &before, &drafts);
+                let size = if is_gathered { Size::UpTo(1) } else { size(plan, id, &before, &drafts) };
                 let keyed = keyed(plan, id, size);
                 drafts.push(Draft { nodes: Vec::new(), inputs: before, size, keyed });
                 SubqueryId(drafts.len() - 1)
@@ -104,7 +107,7 @@ fn size(plan: &Plan, id: NodeId, before: &[SubqueryId], drafts: &[Draft]) -> Siz
         return Size::UpTo(plan.settings.parallelism.min(partitions).max(1));
     };
     match node {
-        Node::Aggregate(aggregate) if plan.settings.merge == Merge::Arrival && is_divided_by_keys(aggregate) => {
+        Node::Aggregate(aggregate) if is_divided_by_keys(aggregate) => {
             Size::UpTo(plan.settings.parallelism.min(KeyGroups::default().count()))
         }
         Node::Branch(_) if plan.settings.strategy != Strategy::SubqueryCluster => Size::As(first),
@@ -121,8 +124,9 @@ fn are_alike(subqueries: &[SubqueryId], drafts: &[Draft]) -> bool {
     subqueries.iter().all(|subquery| shape(subquery) == shape(&subqueries[0]))
 }
 
-/// Whether the rows that a subquery has were divided by keys.
-fn is_divided(subquery: SubqueryId, drafts: &[Draft]) -> bool {
+/// Whether the rows that a subquery has are those of an aggregate that were divided by keys, be it behind others that it takes them
+/// from one to one.
+pub(super) fn is_divided(subquery: SubqueryId, drafts: &[Draft]) -> bool {
     match drafts[subquery.0].size {
         Size::UpTo(_) => !drafts[subquery.0].keyed.is_empty(),
         Size::As(other) => is_divided(other, drafts),

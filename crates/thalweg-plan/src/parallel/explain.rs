@@ -14,6 +14,7 @@ use super::{
 use crate::{
     Node, NodeId, Plan,
     render::{Notes, describe, exchange},
+    settings::Merge,
     written,
 };
 
@@ -149,7 +150,8 @@ impl<'a> Explained<'a> {
     fn comes_from(&self, subquery: &Subquery) -> String {
         let from = |exchange: &Exchange| {
             let port = if exchange.port > 0 { format!(" output {}", exchange.port) } else { String::new() };
-            let merger = self.merger(exchange).map(|how| format!("; merged by {how}")).unwrap_or_default();
+            let merged = |how| if how == "ordered" { "; merged in order" } else { "; merged by arrival" };
+            let merger = self.merger(exchange).map(merged).unwrap_or_default();
             format!("{}{port} {}{merger}", exchange.from.0, balancer(exchange))
         };
         match &self.plan.node(subquery.nodes[0]).node {
@@ -163,7 +165,12 @@ impl<'a> Explained<'a> {
     /// In which order an instance takes what several send (StreamCloud's input merger); `None` if there is one.
     fn merger(&self, exchange: &Exchange) -> Option<&'static str> {
         let senders = self.cut.subqueries[exchange.from.0].instances;
-        (senders > 1 && exchange.route != Route::Forward).then_some("arrival")
+        let merger = match exchange.route {
+            Route::Forward => return None,
+            Route::Gather(Merge::Ordered) => "ordered",
+            Route::Gather(Merge::Arrival) | Route::Keyed { .. } => "arrival",
+        };
+        (senders > 1).then_some(merger)
     }
 
     /// How a node comes to be in its subquery that would begin one by itself.
@@ -186,7 +193,7 @@ impl<'a> Explained<'a> {
 /// Who receives which rows (StreamCloud's load balancer).
 fn balancer(exchange: &Exchange) -> String {
     match &exchange.route {
-        Route::Gather => "all to one".to_string(),
+        Route::Gather(_) => "all to one".to_string(),
         Route::Forward => "one to one".to_string(),
         Route::Keyed { keys, groups } => {
             let keys = keys.iter().map(written).collect::<Vec<_>>().join(", ");

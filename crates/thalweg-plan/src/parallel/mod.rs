@@ -2,6 +2,7 @@
 //!
 //! * [`cut`]: which nodes run together, by strategy
 //! * [`fuse`]: aggregates that partition alike need one exchange
+//! * [`order`]: where the rows of several instances are put in order
 //! * [`costs`]: what rows cost, and how many there are
 //! * [`load`]: what is to be done where, and what is left idle
 //! * [`instances`]: how many instances each subquery has
@@ -17,11 +18,12 @@ pub mod explain;
 pub mod fuse;
 pub mod instances;
 pub mod load;
+pub mod order;
 
 use datafusion_expr::Expr;
 use thalweg_core::KeyGroups;
 
-use crate::{Node, NodeId, Plan};
+use crate::{Node, NodeId, Plan, settings::Merge};
 use cut::Draft;
 use fuse::Keyed;
 
@@ -50,10 +52,35 @@ pub struct Subquery {
 }
 
 impl ParallelPlan {
+    /// Whether the rows of a node say where they stand among those of all instances: somebody puts them in order, and no other
+    /// aggregate follows where they are.
+    pub fn has_positions(&self, id: NodeId) -> bool {
+        let home =
+            self.home(id).filter(|home| self.subqueries[home.0].keyed.last().is_some_and(|keyed| keyed.node == id));
+        home.is_some_and(|home| self.is_put_in_order(home))
+    }
+
+    /// Whether somebody puts the rows of a subquery's instances in order, be it behind others that take them one to one.
+    pub fn is_put_in_order(&self, subquery: SubqueryId) -> bool {
+        let puts = |(taker, exchange): (usize, &Exchange)| match exchange.route {
+            Route::Gather(merge) => merge == Merge::Ordered,
+            Route::Forward => self.is_put_in_order(SubqueryId(taker)),
+            Route::Keyed { .. } => false,
+        };
+        let takers = self.subqueries.iter().enumerate();
+        let exchanges = takers.flat_map(|(taker, subquery)| subquery.inputs.iter().map(move |input| (taker, input)));
+        exchanges.filter(|(_, exchange)| exchange.from == subquery).any(puts)
+    }
+
+    /// The subquery of a node.
+    pub fn home(&self, id: NodeId) -> Option<SubqueryId> {
+        self.subqueries.iter().position(|subquery| subquery.nodes.contains(&id)).map(SubqueryId)
+    }
+
     /// How many pairs of a sender and a receiver there are between which rows are divided by keys.
     pub fn keyed_pairs(&self) -> usize {
         let senders = |exchange: &Exchange| match exchange.route {
-            Route::Gather | Route::Forward => 0,
+            Route::Gather(_) | Route::Forward => 0,
             Route::Keyed { .. } => self.subqueries[exchange.from.0].instances,
         };
         let pairs = |subquery: &Subquery| subquery.inputs.iter().map(senders).sum::<usize>() * subquery.instances;
@@ -75,8 +102,8 @@ pub struct Exchange {
 /// Which instance receives a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// The only one there is; what senders send is taken as it arrives.
-    Gather,
+    /// The only one there is; it takes what senders send as it arrives, or puts it in order.
+    Gather(Merge),
     /// The one with the sender's number: nothing is divided anew, so that order and keys stay where they are.
     Forward,
     /// The one that owns the key group of these values, over the sender's columns.
@@ -103,16 +130,21 @@ pub fn parallelize(plan: &Plan) -> ParallelPlan {
 fn wired(plan: &Plan, drafts: &[Draft], instances: &[usize]) -> ParallelPlan {
     let subquery = |(draft, count): (&Draft, &usize)| {
         let port = if let Node::Branch(output) = plan.node(draft.nodes[0]).node { output } else { 0 };
-        let exchange = |from: &SubqueryId| Exchange { from: *from, port, route: route(plan, draft, *count) };
+        let exchange = |from: &SubqueryId| {
+            let is_divided = instances[from.0] > 1 && cut::is_divided(*from, drafts);
+            Exchange { from: *from, port, route: route(plan, draft, *count, is_divided) }
+        };
         let inputs = draft.inputs.iter().map(exchange).collect();
         Subquery { nodes: draft.nodes.clone(), instances: *count, inputs, keyed: draft.keyed.clone() }
     };
     ParallelPlan { subqueries: drafts.iter().zip(instances).map(subquery).collect() }
 }
 
-fn route(plan: &Plan, draft: &Draft, instances: usize) -> Route {
-    match (&plan.node(draft.nodes[0]).node, draft.keyed.first()) {
-        _ if instances == 1 => Route::Gather,
+/// How a subquery takes rows, which were divided by keys or not.
+fn route(plan: &Plan, draft: &Draft, instances: usize, is_divided: bool) -> Route {
+    let first = draft.nodes[0];
+    match (&plan.node(first).node, draft.keyed.first()) {
+        _ if instances == 1 => Route::Gather(order::merge(plan, first, is_divided)),
         (Node::Aggregate(aggregate), Some(keyed)) => {
             let keys = keyed.by.iter().map(|key| aggregate.keys[*key].clone()).collect();
             Route::Keyed { keys, groups: KeyGroups::default() }

@@ -6,7 +6,7 @@ use thalweg_core::Result;
 use thalweg_memory::{
     page::{
         layout::RowLayout,
-        rows::{Lengths, Rows},
+        rows::{Lengths, Picked, Rows},
         shared::Padded,
         staging::Staging,
     },
@@ -16,7 +16,7 @@ use thalweg_memory::{
 use super::{
     manager::{Outlet, PageManager},
     ordered::{around, seal},
-    work::{Prepared, Scatter, Work},
+    work::{Scatter, Work},
 };
 
 /// Software-managed buffers: each thread collects a few rows of each partition, and takes them to the partition's page together.
@@ -76,19 +76,24 @@ impl Buffered {
     }
 }
 
-/// Puts rows of a batch into buffers; those that are full are emptied.
+/// Puts rows into buffers, each into that of its partition; those that are full are emptied.
 pub(super) fn stage(
     buffers: &mut Staging,
-    batch: &Prepared<'_>,
+    mut rows: Picked<'_>,
+    mut partitions: &[u32],
     mut empty: impl FnMut(&mut Staging, u32) -> Result<()>,
 ) -> Result<()> {
-    let (mut rows, mut partitions) = (batch.picked(), &batch.partitions[..]);
     loop {
         let taken = buffers.put(&rows, partitions);
         (rows, partitions) = (rows.behind(taken), &partitions[taken..]);
         match partitions.first() {
-            Some(full) => empty(buffers, *full)?,
+            Some(full) if !buffers.waiting(*full as usize).is_empty() => empty(buffers, *full)?,
+            Some(_) => {}
             None => return Ok(()),
+        }
+        if buffers.is_long(rows.tail(0)) {
+            let taken = buffers.put_long(&rows, partitions);
+            (rows, partitions) = (rows.behind(taken), &partitions[taken..]);
         }
     }
 }
@@ -104,7 +109,9 @@ impl Scatter for Buffered {
         }
         let mut buffers = self.buffers[thread].0.lock();
         work.each(thread, |batch| {
-            stage(&mut buffers, batch, |buffers, partition| self.empty(buffers, partition, outlet))
+            stage(&mut buffers, batch.picked(), &batch.partitions, |buffers, partition| {
+                self.empty(buffers, partition, outlet)
+            })
         })?;
         if work.is_flush {
             for partition in around(self.pages.partitions(), thread, self.threads) {

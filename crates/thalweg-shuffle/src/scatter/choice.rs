@@ -31,7 +31,7 @@ const FEWEST: usize = 8;
 /// Whether buffers of so many bytes together are better than a histogram of each batch of so many rows.
 fn buffers_pay(bytes: usize, partitions: usize, layout: &RowLayout, batch_rows: usize) -> bool {
     let partitions = partitions.max(1);
-    let rows = bytes / partitions / layout.row_bytes().max(1);
+    let rows = layout.buffer_rows(bytes, partitions);
     rows >= (2 * batch_rows / partitions).clamp(FEWEST, ROWS) && !(layout.has_views() && partitions <= 2)
 }
 

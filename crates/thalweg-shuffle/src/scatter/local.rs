@@ -32,6 +32,7 @@ pub struct LocalMerge {
     layout: Arc<RowLayout>,
     pool: Pool,
     threads: usize,
+    sizes: Sizes,
     buffers: Vec<Padded<Mutex<Staging>>>,
     /// By thread, then by partition.
     pages: Vec<Vec<Padded<Mutex<OwnPage>>>>,
@@ -56,7 +57,7 @@ impl LocalMerge {
         let buffer = |_| Ok(Padded(Mutex::new(buffers.of_thread(&layout, partitions, threads)?)));
         let buffers = (0..threads).map(buffer).collect::<Result<_>>()?;
         let passed = (0..partitions).map(|_| Padded::default()).collect();
-        Ok(Self { layout, pool, threads, buffers, pages, passed })
+        Ok(Self { layout, pool, threads, sizes, buffers, pages, passed })
     }
 
     fn partitions(&self) -> usize {
@@ -98,7 +99,7 @@ impl LocalMerge {
         let mut open = open.into_iter();
         let Some(fullest) = open.next() else { return Ok(()) };
         // What does not fit into it goes into pages of the same kind.
-        let mut merged = OwnPage::with(fullest);
+        let mut merged = OwnPage::with(fullest, self.sizes);
         for page in open {
             let batch = page.finish().batch()?;
             let source = Source::new(&self.layout, &batch)?;
@@ -121,7 +122,9 @@ impl Scatter for LocalMerge {
         }
         let mut buffers = self.buffers[thread].0.lock();
         work.each(thread, |batch| {
-            stage(&mut buffers, batch, |buffers, partition| self.empty(thread, buffers, partition, outlet))
+            stage(&mut buffers, batch.picked(), &batch.partitions, |buffers, partition| {
+                self.empty(thread, buffers, partition, outlet)
+            })
         })?;
         if work.is_flush {
             for partition in around(self.partitions(), thread, self.threads) {

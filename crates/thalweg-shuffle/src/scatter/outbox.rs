@@ -239,9 +239,16 @@ impl Buffers {
         let mut done = 0;
         loop {
             done += self.staging.put(&Picked { source, rows: &rows[done..] }, &partitions[done..]);
-            match partitions.get(done) {
-                Some(partition) if self.empty(pages, *partition as usize, full)? => {}
-                _ => return Ok(done),
+            let Some(partition) = partitions.get(done).map(|partition| *partition as usize) else { return Ok(done) };
+            if !self.empty(pages, partition, full)? {
+                return Ok(done);
+            }
+            if self.staging.is_long(source.tail(rows[done] as usize)) {
+                // It would take more than buffers may.
+                match pages.fill(partition, Picked { source, rows: &rows[done..done + 1] }, full)? {
+                    0 => return Ok(done),
+                    written => done += written,
+                }
             }
         }
     }

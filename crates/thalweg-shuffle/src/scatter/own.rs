@@ -27,9 +27,9 @@ impl OwnPage {
         Self { growth: Growth::new(sizes.smallest, sizes.largest), open: None }
     }
 
-    /// Goes on with a page; those behind it are as large.
-    pub(super) fn with(page: PageWriter) -> Self {
-        Self { growth: Growth::new(page.size(), page.size()), open: Some(page) }
+    /// Goes on with a page; those behind it are as large, if they may be.
+    pub(super) fn with(page: PageWriter, sizes: Sizes) -> Self {
+        Self { growth: Growth::new(page.size().min(sizes.largest), sizes.largest), open: Some(page) }
     }
 
     /// Puts rows into it, and into those behind it when it is full; returns how many the pool had room for.
@@ -52,7 +52,8 @@ impl OwnPage {
                 },
             };
             left = left.behind(page.append(&left));
-            if !left.is_empty()
+            // A page of one long row is full, and leaves at once: others may wait for its memory.
+            if (!left.is_empty() || self.growth.is_for_one(page.size()))
                 && let Some(page) = self.open.take()
             {
                 self.growth.closed(layout, page.rows(), page.tail_bytes(), true);

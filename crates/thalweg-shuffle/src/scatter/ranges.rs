@@ -9,7 +9,7 @@ use thalweg_memory::{
 };
 
 use super::{
-    buffered::Buffers,
+    buffered::{Buffers, stage},
     manager::{Outlet, PageManager},
     ordered::seal,
     work::{Prepared, Scatter, Work, share},
@@ -108,14 +108,9 @@ impl Scatter for Collaborative {
             for batch in work.of(sender) {
                 mine.pick(batch, &range);
                 let Mine { buffers, rows, partitions } = &mut *mine;
-                let mut done = 0;
-                loop {
-                    done += buffers.put(&Picked { source: &batch.source, rows: &rows[done..] }, &partitions[done..]);
-                    match partitions.get(done) {
-                        Some(full) => self.empty(buffers, range.start, *full, outlet)?,
-                        None => break,
-                    }
-                }
+                stage(buffers, Picked { source: &batch.source, rows }, partitions, |buffers, full| {
+                    self.empty(buffers, range.start, full, outlet)
+                })?;
             }
         }
         if work.is_flush {

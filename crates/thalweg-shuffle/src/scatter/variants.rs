@@ -1,13 +1,17 @@
 //! Every variant: each row exactly once, in its partition, in its sender's order; at a flush all pages but a partition's last are full.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use arrow_array::{Array, ArrayRef, Int32Array, RecordBatch, UInt32Array, UInt64Array};
+use arrow_array::{Array, ArrayRef, Int32Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::{concat::concat_batches, take::take_record_batch};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use thalweg_core::{Error, Result};
-use thalweg_memory::{page::layout::RowLayout, pool::Pool, sync::Mutex};
+use thalweg_memory::{
+    page::layout::RowLayout,
+    pool::Pool,
+    sync::{AtomicUsize, Mutex, Ordering},
+};
 
 use super::{
     Sizes,
@@ -242,5 +246,61 @@ fn a_receiver_that_fails_ends_all_threads() {
         let work = Work::new(&layout, &senders, &no_route, &all, true);
         let error = fork_join(scatter.as_mut(), 4, &work, &Fails).unwrap_err();
         assert_eq!(error.message(), "the receiver is gone", "{variant}");
+    }
+}
+
+/// Counts rows, and gives up where all pages have come back and somebody waits all the same.
+#[derive(Default)]
+struct Counts {
+    rows: AtomicUsize,
+    waits: AtomicUsize,
+}
+
+impl Outlet for Counts {
+    fn take(&self, filled: Filled) -> Result<()> {
+        self.rows.fetch_add(filled.page.rows(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn wait(&self) -> Result<()> {
+        std::thread::sleep(Duration::from_micros(50));
+        match self.waits.fetch_add(1, Ordering::Relaxed) {
+            ..20_000 => Ok(()),
+            _ => Err(Error::environment("nobody will give a page back")),
+        }
+    }
+}
+
+#[test]
+fn rows_that_are_longer_than_a_page_do_not_wait_for_each_other() {
+    let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Utf8View, true)]));
+    let layout = Arc::new(RowLayout::new(schema).unwrap());
+    let morsel = |lengths: &[usize]| {
+        let texts: StringArray = lengths.iter().map(|length| Some("x".repeat(*length))).collect();
+        let to = Destinations::One(vec![0; lengths.len()]);
+        vec![Morsel { batch: batch(vec![Arc::new(texts)]), selected: None, destinations: Some(to) }]
+    };
+    let few = vec![100; 40];
+    for (one, other) in [(vec![9 << 20], few), (vec![5 << 20; 3], vec![5 << 20; 2]), (vec![5 << 20], vec![30_000])] {
+        for variant in Variant::ALL {
+            // All rows of a partition lie in pages at a time there.
+            let budget = if variant == Variant::Radix { 64 << 20 } else { 11 << 20 };
+            let sizes = Sizes { smallest: 4 << 10, largest: 64 << 10 };
+            let buffers = Buffers { bytes: 1 << 16, past_caches: false };
+            let setup = Setup {
+                layout: Arc::clone(&layout),
+                pool: Pool::new(budget),
+                partitions: 1,
+                threads: 2,
+                sizes,
+                buffers,
+            };
+            let mut scatter = variant.make(&setup).unwrap();
+            let senders = vec![morsel(&one), morsel(&other)];
+            let (all, counts) = (all_rows(&senders), Counts::default());
+            let work = Work::new(&layout, &senders, &no_route, &all, true);
+            fork_join(scatter.as_mut(), 2, &work, &counts).unwrap_or_else(|error| panic!("{variant}: {error}"));
+            assert_eq!(counts.rows.into_inner(), one.len() + other.len(), "{variant}");
+        }
     }
 }

@@ -21,7 +21,7 @@ use thalweg_plan::{
     Node, NodeId, Plan, Settings, StreamSchema,
     node::{self, Anchor, FunctionParts},
     parallel::{ParallelPlan, Route, Subquery, parallelize},
-    settings::FloatSum,
+    settings::{FloatSum, Merge},
 };
 use thalweg_runtime::{KeyParts, OnBarrier, OperatorParts, SourceParts, Stage, StageInput, Topology};
 
@@ -42,6 +42,7 @@ pub fn compile(plan: &Plan, connectors: &[Arc<dyn Connector>]) -> Result<Topolog
         key_groups: compiler.key_groups,
         on_barrier: OnBarrier::Pass,
         is_timed: false,
+        schedule: None,
     })
 }
 
@@ -70,8 +71,9 @@ impl Compiler<'_> {
         let mut inputs = Vec::new();
         for input in &subquery.inputs {
             let keys = self.keys(subquery.nodes[0], &input.route)?;
-            let is_forward = input.route == Route::Forward;
-            inputs.push(StageInput { stage: input.from.0, port: input.port, keys, is_forward });
+            let (is_forward, is_ordered) =
+                (input.route == Route::Forward, input.route == Route::Gather(Merge::Ordered));
+            inputs.push(StageInput { stage: input.from.0, port: input.port, keys, is_forward, is_ordered });
         }
         let mut stage = Stage {
             instances: subquery.instances,
@@ -263,6 +265,7 @@ impl Compiler<'_> {
         let (batch_rows, key_groups) = (self.settings().batch_rows, self.key_groups);
         let keyed = self.cut.subqueries.iter().flat_map(|subquery| &subquery.keyed).find(|keyed| keyed.node == id);
         let divided_by = keyed.map_or_else(|| (0..keys.len()).collect(), |keyed| keyed.by.clone());
+        let has_positions = self.cut.has_positions(id);
         made.push(make(move || {
             Aggregate::new(Parts {
                 windowing: windowing.clone(),
@@ -273,6 +276,7 @@ impl Compiler<'_> {
                 batch_rows,
                 key_groups,
                 divided_by: divided_by.clone(),
+                has_positions,
             })
         }));
         Ok(made)

@@ -1,0 +1,180 @@
+//! Which edges put the rows of several instances in order.
+//!
+//! The rows of an aggregate come in an order that is promised; those of several of its instances do if a gather puts them there. It
+//! does where somebody sees their order.
+
+use crate::{
+    Node, NodeId, Plan,
+    settings::{FloatSum, Merge},
+};
+
+/// How the only instance of a subquery that begins with this node takes the rows of the instances of another, which are an
+/// aggregate's that were divided by keys, or not.
+pub fn merge(plan: &Plan, first: NodeId, is_divided: bool) -> Merge {
+    match is_divided && plan.settings.merge == Merge::Ordered && sees_order(plan, first) {
+        true => Merge::Ordered,
+        false => Merge::Arrival,
+    }
+}
+
+/// Whether a node needs the rows of all instances of a divided aggregate at one place, and in order, although it might be divided,
+/// or run with them.
+///
+/// So do functions of the program, which might look at rows in their order, and sums that depend on it; and a union, since rows of
+/// two aggregates have no order among each other.
+pub fn must_gather(plan: &Plan, id: NodeId) -> bool {
+    let node = &plan.node(id).node;
+    plan.settings.merge == Merge::Ordered
+        && matches!(node, Node::Aggregate(_) | Node::Function(_) | Node::Union)
+        && sees_order(plan, id)
+}
+
+/// Whether what a node gives, or does, depends on the order of its rows, or has the same order.
+fn sees_order(plan: &Plan, id: NodeId) -> bool {
+    let node = &plan.node(id).node;
+    match node {
+        // Rows that it finds equal are equal.
+        Node::Sort(_) => false,
+        Node::Aggregate(_) => plan.settings.float_sum == FloatSum::Fast,
+        Node::Union | Node::Branch(_) => plan.consumers(id).any(|consumer| sees_order(plan, consumer)),
+        Node::Filter(_) | Node::Map(_) | Node::Window(_) | Node::Split(_) if node.is_stateless() => {
+            plan.consumers(id).any(|consumer| sees_order(plan, consumer))
+        }
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion_common::DFSchema;
+    use datafusion_expr::lit;
+    use thalweg_core::Error;
+
+    use super::*;
+    use crate::{
+        Settings, StreamSchema,
+        node::{Aggregate, Filter, Function, Limit, Sink, Sort, Split, Values, Windowing},
+        parallel::{ParallelPlan, Route, parallelize},
+    };
+
+    fn aggregate(keys: usize) -> Node {
+        let keys = vec![lit(1); keys];
+        Node::Aggregate(Aggregate { windowing: Windowing::Whole, keys, aggregates: Vec::new() })
+    }
+
+    fn sort() -> Node {
+        Node::Sort(Sort { keys: Vec::new(), fetch: None })
+    }
+
+    fn function(is_stateless: bool) -> Node {
+        let make = Arc::new(|_| Err(Error::bug("never made")));
+        Node::Function(Function { name: "f".to_string(), keys: Vec::new(), is_stateless, make })
+    }
+
+    fn filter() -> Node {
+        Node::Filter(Filter { predicate: lit(true) })
+    }
+
+    fn limit() -> Node {
+        Node::Limit(Limit { skip: 0, fetch: None })
+    }
+
+    fn settings(set: &[(&str, &str)]) -> Settings {
+        let mut settings = Settings { parallelism: 4, ..Settings::default() };
+        set.iter().for_each(|(key, value)| settings.set(key, value).unwrap());
+        settings
+    }
+
+    /// The cut of a plan in which these nodes, and a sink, follow an aggregate with a key.
+    fn cut(set: &[(&str, &str)], behind: Vec<Node>) -> ParallelPlan {
+        let mut plan = Plan::new(settings(set));
+        let nodes = [Node::Values(Values { rows: Vec::new() }), aggregate(1)].into_iter().chain(behind);
+        let mut last = Vec::new();
+        for node in nodes.chain([Node::Sink(Sink::Result)]) {
+            last = vec![plan.add(node, last, stream())];
+        }
+        parallelize(&plan)
+    }
+
+    fn stream() -> StreamSchema {
+        StreamSchema::plain(Arc::new(DFSchema::empty()), true)
+    }
+
+    /// How the rows of the aggregate travel on, and to how many instances.
+    fn route(set: &[(&str, &str)], behind: Vec<Node>) -> (String, usize) {
+        let cut = cut(set, behind);
+        assert_eq!(cut.subqueries[1].instances, 4);
+        let next = &cut.subqueries[2];
+        let word = match next.inputs[0].route {
+            Route::Gather(Merge::Ordered) => "ordered",
+            Route::Gather(Merge::Arrival) => "arrival",
+            Route::Forward => "forward",
+            Route::Keyed { .. } => "keyed",
+        };
+        assert_eq!(cut.is_put_in_order(next.inputs[0].from), word == "ordered");
+        (word.to_string(), next.instances)
+    }
+
+    #[test]
+    fn rows_are_put_in_order_where_somebody_sees_their_order() {
+        let to = |behind: Vec<Node>| route(&[], behind);
+        let (ordered, arrival) = (("ordered".to_string(), 1), ("arrival".to_string(), 1));
+        assert_eq!(to(vec![]), ordered);
+        assert_eq!(to(vec![filter()]), ordered);
+        assert_eq!(to(vec![limit(), sort()]), ordered, "which rows it passes depends on it");
+        assert_eq!(to(vec![Node::Batch(3), sort()]), ordered);
+        assert_eq!(to(vec![filter(), Node::Union]), ordered);
+        assert_eq!(to(vec![sort()]), arrival);
+        assert_eq!(to(vec![Node::Union, filter(), sort(), limit()]), arrival);
+        assert_eq!(to(vec![aggregate(0)]), arrival);
+        assert_eq!(to(vec![aggregate(1)]), ("keyed".to_string(), 4));
+    }
+
+    #[test]
+    fn functions_of_the_program_see_rows_in_order_at_one_place() {
+        for is_stateless in [true, false] {
+            assert_eq!(route(&[], vec![function(is_stateless), sort()]), ("ordered".to_string(), 1));
+        }
+        let together = cut(&[("merge", "arrival")], vec![function(true)]);
+        assert_eq!(together.subqueries[1].nodes.len(), 2, "any order will do: instances call it at the same time");
+    }
+
+    #[test]
+    fn sums_that_depend_on_order_get_it() {
+        let fast = [("float.sum", "fast")];
+        for keys in [0, 1] {
+            assert_eq!(route(&fast, vec![aggregate(keys)]), ("ordered".to_string(), 1));
+        }
+        let fast = [("float.sum", "fast"), ("merge", "arrival")];
+        assert_eq!(route(&fast, vec![aggregate(1)]), ("keyed".to_string(), 4));
+    }
+
+    #[test]
+    fn nothing_is_put_in_order_where_arrival_will_do() {
+        for behind in [vec![], vec![limit()], vec![function(false)]] {
+            assert_eq!(route(&[("merge", "arrival")], behind).0, "arrival");
+        }
+        let one = cut(&[], vec![limit()]);
+        let first = &one.subqueries[1].inputs[0].route;
+        assert_eq!(*first, Route::Keyed { keys: vec![lit(1)], groups: Default::default() });
+    }
+
+    #[test]
+    fn each_output_of_a_split_is_looked_at_by_itself() {
+        let mut plan = Plan::new(settings(&[]));
+        let values = plan.add(Node::Values(Values { rows: Vec::new() }), vec![], stream());
+        let counts = plan.add(aggregate(1), vec![values], stream());
+        let split = plan.add(Node::Split(Split { predicates: vec![lit(true)] }), vec![counts], stream());
+        let [sorted, plain] = [0, 1].map(|output| plan.add(Node::Branch(output), vec![split], stream()));
+        let sort = plan.add(sort(), vec![sorted], stream());
+        for last in [sort, plain] {
+            plan.add(Node::Sink(Sink::Discard), vec![last], stream());
+        }
+        let cut = parallelize(&plan);
+        let route = |id| cut.subqueries[cut.home(id).unwrap().0].inputs[0].route.clone();
+        assert_eq!(cut.home(split), cut.home(counts));
+        assert_eq!((route(sorted), route(plain)), (Route::Gather(Merge::Arrival), Route::Gather(Merge::Ordered)));
+    }
+}

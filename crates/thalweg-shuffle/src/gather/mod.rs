@@ -1,0 +1,14 @@
+//! In what order do rows come out?
+//!
+//! * by arrival: there is nothing to do
+//! * [`ordered`]: as one sender would have sent them, which watermarks tell
+//! * [`losers`]: which of many senders is next
+//! * [`run`]: rows that leave together
+
+pub mod losers;
+pub mod ordered;
+pub mod run;
+#[cfg(test)]
+mod tests;
+
+pub use ordered::Ordered;

@@ -1,0 +1,273 @@
+//! As one sender would have sent them (StreamCloud's transparent input merger).
+//!
+//! ```text
+//!   sender 0 ──► ▢▢▢▢ ─┐
+//!   sender 1 ──► ▢ ────┼─ tree of losers ──► batches, in the order of positions
+//!   sender 2 ──►  ─────┘
+//! ```
+//!
+//! Each sender's rows come in order. The smallest of their first rows may leave once every sender without a row has said, by a
+//! watermark, that none before it will come: behind a watermark *w*, a sender sends no row of a window that was over at *w*
+//! ([`Positions::over`]). So all rows of windows that were over at the slowest sender's watermark leave before that watermark passes.
+//!
+//! No sender is refused while another is waited for, which might be waiting for it: what it sends lies here. If all senders get the
+//! same watermarks that is what lies between two of them, of the slowest sender, at most.
+//!
+//! Source: Gulisano et al., "StreamCloud: A Large Scale Data Streaming System", fig. 3.
+
+use std::{cmp::Ordering, collections::VecDeque, sync::Arc};
+
+use thalweg_core::{Batch, Error, Positions, Result, Timestamp};
+
+use super::{
+    losers::Losers,
+    run::{Mixed, part},
+};
+
+/// So many rows of a batch in a row are not copied.
+const RUN: usize = 256;
+
+/// After so many rows of one sender in a row, it is looked for how many more there are.
+const STREAK: usize = 4;
+
+/// The rows of several senders on their way into one order.
+#[derive(Debug)]
+pub struct Ordered {
+    senders: Vec<Sender>,
+    tree: Losers,
+    /// Whether a sender that had no row has one now.
+    is_changed: bool,
+    batch_rows: usize,
+    rows: usize,
+    bytes: usize,
+}
+
+/// What a sender sent.
+#[derive(Debug, Default)]
+struct Sender {
+    waiting: VecDeque<Waiting>,
+    /// How many rows of the first batch have left.
+    done: usize,
+    head: Option<Head>,
+    /// The number of its first batch among those that leave now.
+    entered: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    batch: Batch,
+    positions: Arc<Positions>,
+    arrived: u64,
+    bytes: usize,
+}
+
+/// A sender's first row, with what decides most comparisons.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    window: (Timestamp, Timestamp),
+    /// The first bytes of the key.
+    prefix: u64,
+    /// The physical row.
+    row: usize,
+}
+
+impl Ordered {
+    /// Nothing from so many senders; up to `batch_rows` rows leave together.
+    pub fn new(senders: usize, batch_rows: usize) -> Self {
+        let sender = |_| Sender::default();
+        Self {
+            senders: (0..senders).map(sender).collect(),
+            tree: Losers::new(senders),
+            is_changed: false,
+            batch_rows,
+            rows: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Takes rows of a sender, and when what caused them arrived.
+    ///
+    /// Errors: `Error::Bug` if they do not say where they stand.
+    pub fn put(&mut self, sender: usize, batch: Batch, arrived: u64) -> Result<()> {
+        let Some(positions) = batch.positions().cloned() else {
+            return Err(Error::bug("rows that are to be put in order do not say where they stand"));
+        };
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let bytes = batch.bytes();
+        (self.rows, self.bytes) = (self.rows + batch.len(), self.bytes + bytes);
+        let sender = &mut self.senders[sender];
+        sender.waiting.push_back(Waiting { batch, positions, arrived, bytes });
+        if sender.head.is_none() {
+            sender.find_head();
+            self.is_changed = true;
+        }
+        Ok(())
+    }
+
+    /// How many rows wait.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// How many bytes of memory the batches take of which rows wait.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// When what caused the rows arrived that have waited longest; `None` if none wait.
+    pub fn oldest(&self) -> Option<u64> {
+        self.senders.iter().filter_map(|sender| sender.waiting.front()).map(|waiting| waiting.arrived).min()
+    }
+
+    /// The next rows, and when what caused the first of them arrived; `None` until more comes. `reached` is how far time has come
+    /// at a sender, and [`Timestamp::MAX`] where nothing is to be waited for.
+    pub fn next(&mut self, reached: impl Fn(usize) -> Timestamp) -> Result<Option<(Batch, u64)>> {
+        if self.rows == 0 {
+            return Ok(None);
+        }
+        let mut until = self.until(&reached);
+        self.senders.iter_mut().for_each(|sender| sender.entered = None);
+        let (mut mixed, mut arrived, mut streak) = (Mixed::default(), u64::MAX, (usize::MAX, 0));
+        while mixed.len() < self.batch_rows {
+            if std::mem::take(&mut self.is_changed) {
+                self.tree.build(is_before(&self.senders));
+            }
+            let winner = self.tree.winner();
+            let Some(first) = self.senders[winner].first().filter(|first| first.positions.over <= until) else { break };
+            streak = if streak.0 == winner { (winner, streak.1 + 1) } else { (winner, 1) };
+            // A batch might leave as a whole.
+            let looks = streak.1 >= STREAK || self.senders[winner].done == 0 || mixed.is_empty();
+            let rows = if looks { self.run() } else { 1 };
+            if rows >= RUN {
+                if !mixed.is_empty() {
+                    break;
+                }
+                let (batch, since) = (first.batch.clone(), first.arrived);
+                let done = self.senders[winner].done;
+                let rows = rows.min(self.batch_rows);
+                self.pass(winner, rows);
+                return Ok(Some((part(&batch, done..done + rows), since)));
+            }
+            arrived = arrived.min(first.arrived);
+            for _ in 0..rows.min(self.batch_rows - mixed.len()) {
+                self.senders[winner].mix(&mut mixed);
+                self.pass(winner, 1);
+            }
+            if self.senders[winner].head.is_none() {
+                until = until.min(reached(winner));
+            }
+        }
+        Ok(mixed.take()?.map(|batch| (batch, arrived)))
+    }
+
+    /// Up to which instant all windows that are over have their rows here: the slowest of those without a row says so.
+    fn until(&self, reached: impl Fn(usize) -> Timestamp) -> Timestamp {
+        let empty = self.senders.iter().enumerate().filter(|(_, sender)| sender.head.is_none());
+        empty.map(|(number, _)| reached(number)).min().unwrap_or(Timestamp::MAX)
+    }
+
+    /// How many rows of the winner's first batch come before the others' first rows, at least one: looked for in steps that double, and
+    /// then between the last two.
+    fn run(&self) -> usize {
+        let winner = self.tree.winner();
+        let sender = &self.senders[winner];
+        let Some(first) = sender.first() else { return 0 };
+        let left = first.batch.len() - sender.done;
+        let runner_up = self.tree.runner_up(is_before(&self.senders));
+        let Some((other, runner_up)) = runner_up.and_then(|other| Some((other, self.senders[other].place()?))) else {
+            return left;
+        };
+        let comes_first = |number: usize| {
+            let place = (first.positions.as_ref(), first.physical(sender.done + number));
+            match compare(place, runner_up) {
+                Ordering::Equal => winner < other,
+                order => order == Ordering::Less,
+            }
+        };
+        let (mut before, mut step) = (0, 1);
+        while before + step < left && comes_first(before + step) {
+            before += step;
+            step *= 2;
+        }
+        let mut behind = left.min(before + step);
+        while behind - before > 1 {
+            let middle = before + (behind - before) / 2;
+            if comes_first(middle) { before = middle } else { behind = middle }
+        }
+        before + 1
+    }
+
+    /// Rows of the winner have left.
+    fn pass(&mut self, winner: usize, rows: usize) {
+        let sender = &mut self.senders[winner];
+        self.rows -= rows;
+        sender.done += rows;
+        if sender.first().is_some_and(|first| sender.done == first.batch.len()) {
+            self.bytes -= sender.waiting.pop_front().map_or(0, |first| first.bytes);
+            (sender.done, sender.entered) = (0, None);
+        }
+        sender.find_head();
+        self.tree.replay(is_before(&self.senders));
+    }
+}
+
+impl Sender {
+    fn first(&self) -> Option<&Waiting> {
+        self.waiting.front()
+    }
+
+    /// Where its first row stands.
+    fn place(&self) -> Option<(&Positions, usize)> {
+        Some((self.first()?.positions.as_ref(), self.head?.row))
+    }
+
+    fn find_head(&mut self) {
+        self.head = self.first().map(|first| {
+            let row = first.physical(self.done);
+            let window = first.positions.window;
+            Head { window: (window.end, window.start), prefix: prefix(first.positions.key(row)), row }
+        });
+    }
+
+    /// Adds its first row to those that are copied.
+    fn mix(&mut self, mixed: &mut Mixed) {
+        let (Some(head), Some(first)) = (self.head, self.waiting.front()) else { return };
+        let batch = *self.entered.get_or_insert_with(|| mixed.enter(&first.batch));
+        mixed.push(batch, head.row);
+    }
+}
+
+impl Waiting {
+    /// The physical row of a selected one.
+    fn physical(&self, number: usize) -> usize {
+        self.batch.selection().map_or(number, |selection| selection.rows()[number] as usize)
+    }
+}
+
+/// Who has the earlier first row. Rows that stand at the same place come in the order of their senders; who has none comes last.
+fn is_before(senders: &[Sender]) -> impl Fn(usize, usize) -> bool + '_ {
+    |a, b| {
+        let (Some(left), Some(right)) = (&senders[a].head, &senders[b].head) else {
+            return senders[a].head.is_some() || (senders[b].head.is_none() && a < b);
+        };
+        let order = (left.window, left.prefix).cmp(&(right.window, right.prefix)).then_with(|| {
+            let place = |sender: usize| senders[sender].place();
+            place(a).zip(place(b)).map_or(Ordering::Equal, |(a, b)| compare(a, b))
+        });
+        order.then(a.cmp(&b)) == Ordering::Less
+    }
+}
+
+fn compare((left, a): (&Positions, usize), (right, b): (&Positions, usize)) -> Ordering {
+    left.compare_windows(right).then_with(|| left.key(a).cmp(right.key(b)))
+}
+
+/// The first bytes of a key, as a number that compares as they do.
+fn prefix(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = key.len().min(8);
+    bytes[..length].copy_from_slice(&key[..length]);
+    u64::from_be_bytes(bytes)
+}

@@ -1,0 +1,192 @@
+//! Senders, rows, watermarks and their interleaving at random: what comes out is the stable merge of all, and nothing is held back that
+//! cannot be overtaken any more.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use thalweg_core::{Batch, Positions, Selection, Timestamp, Window};
+
+use super::Ordered;
+
+/// A row: its window's end and start, its key, its sender, and a number that tells it from all others of its sender.
+type Row = (i64, i64, Vec<u8>, usize, i64);
+
+#[derive(Clone)]
+enum Event {
+    Batch(Batch),
+    Watermark(i64),
+}
+
+/// A row is known by its number: there are no more than these of a sender.
+const MOST: i64 = 1 << 32;
+
+/// Windows that end within four of each other are over together, as when a clock jumps.
+fn over(end: i64) -> i64 {
+    end.div_euclid(4) * 4 + 3
+}
+
+/// What a sender sends: windows in their order, each in batches, with watermarks that say nothing wrong.
+fn sender(random: &mut StdRng, sender: usize, keys: usize) -> (Vec<Event>, Vec<Row>) {
+    let (mut events, mut rows, mut end, mut start) = (Vec::new(), Vec::new(), 0, 0);
+    for _ in 0..random.random_range(0..8) {
+        if random.random_bool(0.8) {
+            let next = end + random.random_range(1..9);
+            if random.random_bool(0.6) {
+                // The next window is not over before it ends; that it is over is said only when it was sent.
+                let promised = random.random_range(over(end) - 4..over(next));
+                events.push(Event::Watermark(promised.min(over(next) - 1)));
+            }
+            (end, start) = (next, next - random.random_range(1..5));
+        } else {
+            start += 1;
+        }
+        let mut of_window: Vec<Vec<u8>> = (0..random.random_range(0..keys)).map(|_| key(random)).collect();
+        of_window.sort();
+        let first = rows.len();
+        let numbered = of_window.into_iter().zip(first as i64..);
+        rows.extend(numbered.map(|(key, number)| (end, start, key, sender, sender as i64 * MOST + number)));
+        let mut left = &rows[first..];
+        while !left.is_empty() {
+            let (now, later) = left.split_at(random.random_range(1..=left.len()));
+            events.push(Event::Batch(batch(random, now)));
+            left = later;
+        }
+    }
+    events.push(Event::Watermark(i64::MAX));
+    (events, rows)
+}
+
+fn key(random: &mut StdRng) -> Vec<u8> {
+    let length = [0, 1, 3, 8, 12][random.random_range(0..5)];
+    (0..length).map(|_| random.random_range(0..3)).collect()
+}
+
+/// A batch in which these rows are selected, among others which are not.
+fn batch(random: &mut StdRng, rows: &[Row]) -> Batch {
+    let (mut numbers, mut keys, mut selected) = (Vec::new(), Vec::new(), Vec::new());
+    for (_, _, key, _, number) in rows {
+        while random.random_bool(0.2) {
+            numbers.push(-1);
+            keys.push(&b"filtered"[..]);
+        }
+        selected.push(numbers.len() as u32);
+        numbers.push(*number);
+        keys.push(key);
+    }
+    let (end, start, ..) = rows[0];
+    let window = Window { start: Timestamp(start), end: Timestamp(end) };
+    let positions = Positions::new(window, Timestamp(over(end)), BinaryArray::from_iter_values(keys));
+    let column = Arc::new(Int64Array::from(numbers)) as ArrayRef;
+    Batch::new(RecordBatch::try_from_iter([("n", column)]).unwrap())
+        .with_positions(Arc::new(positions))
+        .with_selection(Selection::new(selected))
+}
+
+fn numbers(batch: &Batch) -> Vec<i64> {
+    let column = batch.column(0).as_primitive::<Int64Type>();
+    batch.rows().map(|row| column.value(row)).collect()
+}
+
+#[test]
+fn what_comes_out_is_the_stable_merge_of_what_senders_send() {
+    for seed in 0..210 {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let (senders, batch_rows) = ([1, 2, 3, 8, 17][seed as usize % 5], [1, 7, 1000][seed as usize % 3]);
+        let keys = if seed % 7 == 0 { 700 } else { 12 };
+        let (mut events, mut expected) = (Vec::new(), Vec::new());
+        for number in 0..senders {
+            let (sent, rows) = sender(random, number, keys);
+            events.push(VecDeque::from(sent));
+            expected.extend(rows);
+        }
+        expected.sort();
+        let mut gather = Ordered::new(senders, batch_rows);
+        let (mut reached, mut found) = (vec![i64::MIN; senders], Vec::new());
+        while events.iter().any(|events| !events.is_empty()) {
+            // Some are far ahead of others.
+            let from = random.random_range(0..senders).min(random.random_range(0..senders));
+            match events[from].pop_front() {
+                Some(Event::Batch(batch)) => gather.put(from, batch, found.len() as u64).unwrap(),
+                Some(Event::Watermark(t)) => reached[from] = reached[from].max(t),
+                None => continue,
+            }
+            if random.random_bool(0.3) {
+                continue;
+            }
+            while let Some((batch, _)) = gather.next(|sender| Timestamp(reached[sender])).unwrap() {
+                assert!(batch.len() <= batch_rows.max(1), "seed {seed}");
+                assert!(batch.positions().is_none(), "they are in order");
+                found.extend(numbers(&batch));
+            }
+            let passed = *reached.iter().min().unwrap();
+            let due = expected.iter().take_while(|row| over(row.0) <= passed).count();
+            assert!(found.len() >= due, "seed {seed}: {due} rows are final, {} came out", found.len());
+        }
+        while let Some((batch, _)) = gather.next(|sender| Timestamp(reached[sender])).unwrap() {
+            found.extend(numbers(&batch));
+        }
+        let expected: Vec<i64> = expected.into_iter().map(|row| row.4).collect();
+        assert!(found == expected, "seed {seed}: {found:?}\nexpected {expected:?}");
+        assert_eq!((gather.rows(), gather.bytes(), gather.oldest()), (0, 0, None));
+    }
+}
+
+fn plain(end: i64, keys: std::ops::Range<i64>) -> Batch {
+    let positions = Positions::new(
+        Window { start: Timestamp(end - 10), end: Timestamp(end) },
+        Timestamp(end),
+        BinaryArray::from_iter_values(keys.clone().map(|key| key.to_be_bytes())),
+    );
+    let column = Arc::new(Int64Array::from_iter_values(keys)) as ArrayRef;
+    Batch::new(RecordBatch::try_from_iter([("n", column)]).unwrap()).with_positions(Arc::new(positions))
+}
+
+#[test]
+fn rows_wait_for_a_silent_sender_until_its_time_has_come_or_nothing_is_waited_for() {
+    let mut gather = Ordered::new(2, 100);
+    gather.put(0, plain(10, 0..3), 7).unwrap();
+    assert!(gather.next(|_| Timestamp(9)).unwrap().is_none(), "sender 1 may have rows of the window");
+    assert_eq!((gather.rows(), gather.oldest()), (3, Some(7)));
+    let (batch, arrived) = gather.next(|_| Timestamp(10)).unwrap().unwrap();
+    assert_eq!((numbers(&batch), arrived), (vec![0, 1, 2], 7));
+    gather.put(0, plain(20, 0..3), 8).unwrap();
+    assert!(gather.next(|_| Timestamp(10)).unwrap().is_none());
+    assert_eq!(numbers(&gather.next(|_| Timestamp::MAX).unwrap().unwrap().0), [0, 1, 2]);
+    assert_eq!(gather.bytes(), 0);
+}
+
+#[test]
+fn runs_are_passed_on_where_they_lie() {
+    let mut gather = Ordered::new(2, 5000);
+    let (first, second, third) = (plain(10, 0..3000), plain(10, 3000..3500), plain(20, 0..400));
+    let place = |batch: &Batch| batch.column(0).as_primitive::<Int64Type>().values().as_ptr();
+    let lies = [place(&first), place(&second), place(&third)];
+    for (from, batch) in [(0, &first), (1, &second), (0, &third)] {
+        gather.put(from, batch.clone(), 0).unwrap();
+    }
+    for (lies, rows) in lies.into_iter().zip([3000, 500, 400]) {
+        let (batch, _) = gather.next(|_| Timestamp::MAX).unwrap().unwrap();
+        assert_eq!((place(&batch), batch.len()), (lies, rows), "nothing is copied");
+    }
+}
+
+#[test]
+fn rows_without_columns_are_counted() {
+    let schema = Arc::new(arrow_schema::Schema::empty());
+    let bare = |batch: Batch| {
+        let rows = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.len()));
+        batch.with_columns(RecordBatch::try_new_with_options(Arc::clone(&schema), vec![], &rows).unwrap())
+    };
+    let mut gather = Ordered::new(2, 5000);
+    gather.put(0, bare(plain(10, 0..3)), 0).unwrap();
+    gather.put(1, bare(plain(10, 1..5)), 0).unwrap();
+    assert_eq!(gather.next(|_| Timestamp::MAX).unwrap().unwrap().0.len(), 7);
+}
+
+#[test]
+fn rows_that_do_not_say_where_they_stand_are_refused() {
+    let column = Arc::new(Int64Array::from(vec![1])) as ArrayRef;
+    let batch = Batch::new(RecordBatch::try_from_iter([("n", column)]).unwrap());
+    assert!(Ordered::new(1, 1).put(0, batch, 0).unwrap_err().message().contains("where they stand"));
+}

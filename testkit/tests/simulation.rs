@@ -1,0 +1,210 @@
+//! Thousands of interleavings of real operators, pipes and exchanges, each of which its seed repeats: the rows are those of one
+//! instance, in its order where order is asked for, whatever waits for what; and every query ends.
+
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    sync::{Arc, Mutex, OnceLock},
+};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use testkit::{
+    script::{Item, Scripts},
+    show,
+    sim::{each, schedule, seeds},
+};
+use thalweg::{Engine, Plan, Query};
+
+/// As many interleavings as `make test` tries.
+const USUAL: u64 = 10_000;
+
+/// Streams of 1 to 4 partitions, 24 rows each: late rows, silence, null keys, one key that most rows have.
+fn scripts(stream: u64) -> Scripts {
+    let mut random = StdRng::seed_from_u64(stream);
+    let mut partition = |number: i64| {
+        let mut items = Vec::new();
+        for row in 0..24_i64 {
+            let late = if random.random_bool(0.1) { random.random_range(0..150) } else { 0 };
+            let key = if random.random_bool(0.5) { 0 } else { random.random_range(0..6) };
+            let key = random.random_bool(0.9).then(|| key.to_string());
+            let text = random.random_bool(0.8).then(|| "a long text ".repeat(random.random_range(0..4)));
+            let time = (row * 15 - late).max(0).to_string();
+            items.push(Item::Row(vec![Some(time), key, text, Some((number * 1000 + row).to_string())]));
+        }
+        if random.random_bool(0.5) {
+            // Before that, which windows are still open would depend on who is heard of first.
+            items.push(Item::Idle);
+        }
+        items
+    };
+    let partitions = 1 + stream as i64 % 4;
+    Scripts::new(HashMap::from([("s".to_string(), (0..partitions).map(&mut partition).collect())]))
+}
+
+const STREAMS: u64 = 8;
+
+const QUERIES: &[&str] = &[
+    "SELECT window_end, k, count(*), sum(n), max(t) FROM TUMBLE(s, ts, INTERVAL '1' MINUTE) GROUP BY window_end, k",
+    "SELECT window_end, t, count(DISTINCT k), min(n) FROM HOP(s, ts, INTERVAL '20' SECOND, INTERVAL '1' MINUTE)
+     WHERE n % 7 <> 3 GROUP BY window_end, t HAVING count(*) > 1",
+    "SELECT window_end, c, count(*) FROM TUMBLE(
+       (SELECT window_time AS wt, k, count(*) AS c FROM TUMBLE(s, ts, INTERVAL '1' MINUTE) GROUP BY window_time, window_end, k),
+       wt, INTERVAL '3' MINUTE) GROUP BY window_end, c",
+    "SELECT k, count(*), string_agg(t, ',' ORDER BY n) FROM s GROUP BY k",
+    "SELECT k, n FROM (SELECT k, n FROM s WHERE n % 2 = 0 UNION ALL SELECT -k, n FROM s WHERE n % 3 = 0) ORDER BY n, k",
+    "SELECT window_end, sum(c) FROM (SELECT window_end, k, count(*) AS c FROM TUMBLE(s, ts, INTERVAL '1' MINUTE)
+       GROUP BY window_end, k) GROUP BY window_end",
+    "SELECT window_end, k, sum(c), count(*) FROM TUMBLE(
+       (SELECT window_time AS wt, k, t, count(*) AS c FROM TUMBLE(s, ts, INTERVAL '1' MINUTE)
+        GROUP BY window_time, window_end, k, t),
+       wt, INTERVAL '3' MINUTE) WHERE c <> 2 GROUP BY window_end, k HAVING count(*) > 1",
+    "SELECT window_end, k, c FROM (
+       SELECT window_end, k, count(*) AS c FROM TUMBLE(s, ts, INTERVAL '1' MINUTE) GROUP BY window_end, k
+       UNION ALL SELECT window_end, k, sum(n) FROM TUMBLE(s, ts, INTERVAL '2' MINUTE) GROUP BY window_end, k)
+     WHERE c % 5 <> 1 ORDER BY window_end, k, c",
+];
+
+const STRATEGIES: [&str; 3] = ["subquery-cluster", "query-cluster", "operator-cluster"];
+
+/// The rows of a query, and how many rows were late.
+type Rows = (Vec<String>, u64);
+
+/// What the rows of one instance depend on: the stream, the query, and whether late rows are allowed.
+type Key = (u64, usize, bool);
+
+/// How a run is made, apart from its schedule.
+struct Run {
+    stream: u64,
+    query: usize,
+    settings: String,
+    /// Whether rows come in the order of one instance, and not just the same ones.
+    is_ordered: bool,
+    is_reloaded: bool,
+    barriers: usize,
+}
+
+impl Run {
+    fn of(number: u64) -> Self {
+        let mut random = StdRng::seed_from_u64(number);
+        let mut one = |of: &[usize]| *of.choose(&mut random).expect("there are some");
+        let (instances, batch_rows) = (one(&[2, 2, 3, 3, 5, 8, 17]), one(&[1, 3, 50]));
+        let memory = one(&[2 * 4096 * instances * (instances + 4), 4 << 20, 32 << 20]);
+        let is_ordered = one(&[0, 1]) == 1;
+        let merge = if is_ordered { "ordered" } else { "arrival" };
+        let scatter = ["auto", "buffered", "hybrid"][one(&[0, 1, 2])];
+        let strategy = STRATEGIES[number as usize % STRATEGIES.len()];
+        let settings = format!(
+            "SET 'parallel.strategy' = '{strategy}'; SET 'merge' = '{merge}'; SET 'parallelism' = '{instances}'; SET 'exchange.memory' = '{memory}';
+             SET 'batch.rows' = '{batch_rows}'; SET 'exchange.scatter' = '{scatter}'; SET 'late.allowed' = '{} s';",
+            one(&[0, 30])
+        );
+        Self {
+            stream: one(&[0, 1, 2, 3, 4, 5, 6, 7]) as u64 % STREAMS,
+            query: one(&[0, 1, 2, 3, 4, 5, 6, 7]),
+            settings,
+            is_ordered,
+            is_reloaded: one(&[0, 1]) == 1,
+            barriers: one(&[0, 20]),
+        }
+    }
+
+    /// The engine that runs it, and what it runs.
+    fn planned(&self, is_alone: bool) -> (Engine, Plan) {
+        let mut engine = Engine::with_connectors(vec![Arc::new(scripts(self.stream))]);
+        let table =
+            "CREATE TABLE s (ts TIMESTAMP, k BIGINT, t STRING, n BIGINT, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)
+                     WITH ('connector' = 'script')";
+        engine.sql(table).unwrap();
+        engine.sql(&self.settings).unwrap();
+        if is_alone {
+            engine.sql("SET 'parallelism' = '1'").unwrap();
+        } else if self.is_reloaded {
+            engine.reload_at_barriers();
+        }
+        let statement = engine.parse(QUERIES[self.query]).unwrap().remove(0);
+        let plan = engine.plan(&statement).unwrap().unwrap();
+        (engine, plan)
+    }
+
+    /// What one instance gives, computed once.
+    fn expected(&self) -> Arc<Rows> {
+        static KNOWN: OnceLock<Mutex<HashMap<Key, Arc<Rows>>>> = OnceLock::new();
+        let key = (self.stream, self.query, self.settings.contains("'30 s'"));
+        let known = KNOWN.get_or_init(Mutex::default);
+        if let Some(rows) = known.lock().unwrap().get(&key) {
+            return Arc::clone(rows);
+        }
+        let (engine, plan) = self.planned(true);
+        let rows = Arc::new(rows(engine.run(&plan).unwrap()));
+        known.lock().unwrap().insert(key, Arc::clone(&rows));
+        rows
+    }
+}
+
+fn rows(mut query: Query) -> Rows {
+    let mut lines = Vec::new();
+    for batch in query.by_ref() {
+        lines.extend(show::lines(&batch.unwrap()).unwrap());
+    }
+    (lines, query.metrics().late_rows)
+}
+
+fn sorted((mut lines, late): Rows) -> Rows {
+    lines.sort();
+    (lines, late)
+}
+
+/// So many schedules are tried with one plan: to make it takes longer than to run it.
+const SCHEDULES: u64 = 20;
+
+thread_local! {
+    static LAST: RefCell<Option<(u64, Run, Engine, Plan)>> = const { RefCell::new(None) };
+}
+
+#[test]
+fn every_interleaving_gives_the_rows_of_one_instance() {
+    each(seeds(USUAL).unwrap(), |seed| {
+        LAST.with_borrow_mut(|last| {
+            let number = seed / SCHEDULES;
+            if last.as_ref().is_none_or(|(of, ..)| *of != number) {
+                let run = Run::of(number);
+                let (engine, plan) = run.planned(false);
+                *last = Some((number, run, engine, plan));
+            }
+            let Some((_, run, engine, plan)) = last else { return };
+            engine.simulate(schedule(seed, run.barriers));
+            let (mut found, mut expected) = (rows(engine.run(plan).unwrap()), Rows::clone(&run.expected()));
+            assert!(!expected.0.is_empty());
+            if !run.is_ordered {
+                (found, expected) = (sorted(found), sorted(expected));
+            }
+            assert!(found == expected, "{}\n{}\n{found:?}\n{expected:?}", run.settings, QUERIES[run.query]);
+        });
+    });
+}
+
+#[test]
+fn a_seed_repeats_its_run() {
+    // What a schedule was asked is what a run did.
+    let asked = |seed: u64| {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let mut inner = schedule(seed, 5);
+        let noted = Arc::clone(&asked);
+        let pick = move |among: usize| {
+            let picked = (inner.pick)(among);
+            noted.lock().unwrap().push((among, picked));
+            picked
+        };
+        let mut engine = Engine::with_connectors(vec![Arc::new(scripts(3))]);
+        let table = "SET 'merge' = 'arrival'; SET 'parallelism' = '3'; SET 'batch.rows' = '3';
+                     CREATE TABLE s (ts TIMESTAMP, k BIGINT, t STRING, n BIGINT, WATERMARK FOR ts AS ts)
+                     WITH ('connector' = 'script')";
+        engine.sql(table).unwrap();
+        engine.simulate(thalweg::Schedule { pick: Box::new(pick), barriers: 5 });
+        let rows: Vec<_> = engine.sql(QUERIES[0]).unwrap().map(|batch| show::lines(&batch.unwrap()).unwrap()).collect();
+        (rows, std::mem::take(&mut *asked.lock().unwrap()))
+    };
+    let (first, again, other) = (asked(1), asked(1), asked(2));
+    assert!(first.1.len() > 100 && first == again);
+    assert!(first.1 != other.1);
+}
