@@ -7,6 +7,9 @@ use thalweg_core::{Error, Interval, Result, connector::Options};
 pub struct Settings {
     /// How many instances a subquery may have, and how many workers run them.
     pub parallelism: usize,
+    /// Whether the keys of aggregates are divided among instances, also where their rows come in order: once somebody has said how many
+    /// instances there are. Without that they are not: the way to an instance costs more than most aggregates save.
+    pub divides_keys: bool,
     /// The most rows in a batch.
     pub batch_rows: usize,
     /// How long after the arrival of what causes it a result should be out: rows wait for one another only for a part of it.
@@ -139,6 +142,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             parallelism: std::thread::available_parallelism().map_or(1, |n| n.get()),
+            divides_keys: false,
             batch_rows: 8192,
             target_delay: Interval::millis(10),
             batch_linger: None,
@@ -227,7 +231,7 @@ impl Settings {
         let interval = || Options::new([(String::new(), value.to_string())]).interval("").ok().flatten();
         let within = |most: usize| value.parse::<usize>().ok().filter(|n| (1..=most).contains(n));
         match key {
-            "parallelism" => self.parallelism = within(1024)?,
+            "parallelism" => (self.parallelism, self.divides_keys) = (within(1024)?, true),
             "batch.rows" => self.batch_rows = within(1 << 20)?,
             "target.delay" => self.target_delay = interval()?,
             "batch.linger" => self.batch_linger = if value == "auto" { None } else { Some(interval()?) },

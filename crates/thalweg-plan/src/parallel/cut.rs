@@ -21,7 +21,7 @@ use super::{
 use crate::{
     Node, NodeId, Plan,
     node::{Aggregate, Anchor, Windowing},
-    settings::Strategy,
+    settings::{Merge, Settings, Strategy},
 };
 
 /// A subquery of which it is not decided yet how many instances it has.
@@ -100,6 +100,11 @@ fn joins(plan: &Plan, id: NodeId, drafts: &[Draft], before: SubqueryId) -> bool 
     follows && (is_output || plan.settings.strategy != Strategy::OperatorCluster)
 }
 
+/// Whether aggregates are divided at all.
+fn divides_keys(settings: &Settings) -> bool {
+    settings.divides_keys || settings.merge == Merge::Arrival
+}
+
 fn size(plan: &Plan, id: NodeId, before: &[SubqueryId], drafts: &[Draft]) -> Size {
     let node = &plan.node(id).node;
     let Some(first) = before.first().copied() else {
@@ -107,7 +112,7 @@ fn size(plan: &Plan, id: NodeId, before: &[SubqueryId], drafts: &[Draft]) -> Siz
         return Size::UpTo(plan.settings.parallelism.min(partitions).max(1));
     };
     match node {
-        Node::Aggregate(aggregate) if is_divided_by_keys(aggregate) => {
+        Node::Aggregate(aggregate) if divides_keys(&plan.settings) && is_divided_by_keys(aggregate) => {
             Size::UpTo(plan.settings.parallelism.min(KeyGroups::default().count()))
         }
         Node::Branch(_) if plan.settings.strategy != Strategy::SubqueryCluster => Size::As(first),

@@ -83,7 +83,7 @@ mod tests {
     }
 
     fn settings(set: &[(&str, &str)]) -> Settings {
-        let mut settings = Settings { parallelism: 4, ..Settings::default() };
+        let mut settings = Settings { parallelism: 4, divides_keys: true, ..Settings::default() };
         set.iter().for_each(|(key, value)| settings.set(key, value).unwrap());
         settings
     }
