@@ -34,6 +34,8 @@ use crate::{
 pub const BATCH_ROWS: [usize; 3] = [4096, 1, 7];
 /// Numbers of workers that every case is run with.
 pub const WORKERS: [usize; 4] = [1, 3, 8, 17];
+/// What is placed together, of which every case is run with some.
+pub const STRATEGIES: [&str; 3] = ["subquery-cluster", "query-cluster", "operator-cluster"];
 
 /// One case.
 #[derive(Clone, Debug, Default)]
@@ -161,9 +163,11 @@ fn run(case: &Case, variant: Variant) -> Outcome {
     engine.reload_at_barriers();
     // As little memory for rows on their way as so many instances need at the most.
     let memory = 64 * workers * workers;
+    // Each case meets each strategy with some number of workers.
+    let strategy = STRATEGIES[(case.line + workers / 4) % STRATEGIES.len()];
     let settings = format!(
         "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'merge' = '{merge}';
-         SET 'exchange.memory' = '{memory} KiB'; {}",
+         SET 'parallel.strategy' = '{strategy}'; SET 'exchange.memory' = '{memory} KiB'; {}",
         case.declarations
     );
     if let Err(error) = engine.sql(&settings) {

@@ -54,7 +54,17 @@ const QUERIES: &[&str] = &[
     "SELECT k, n FROM (SELECT k, n FROM s WHERE n % 2 = 0 UNION ALL SELECT -k, n FROM s WHERE n % 3 = 0) ORDER BY n, k",
     "SELECT window_end, sum(c) FROM (SELECT window_end, k, count(*) AS c FROM TUMBLE(s, ts, INTERVAL '1' MINUTE)
        GROUP BY window_end, k) GROUP BY window_end",
+    "SELECT window_end, k, sum(c), count(*) FROM TUMBLE(
+       (SELECT window_time AS wt, k, t, count(*) AS c FROM TUMBLE(s, ts, INTERVAL '1' MINUTE)
+        GROUP BY window_time, window_end, k, t),
+       wt, INTERVAL '3' MINUTE) WHERE c <> 2 GROUP BY window_end, k HAVING count(*) > 1",
+    "SELECT window_end, k, c FROM (
+       SELECT window_end, k, count(*) AS c FROM TUMBLE(s, ts, INTERVAL '1' MINUTE) GROUP BY window_end, k
+       UNION ALL SELECT window_end, k, sum(n) FROM TUMBLE(s, ts, INTERVAL '2' MINUTE) GROUP BY window_end, k)
+     WHERE c % 5 <> 1 ORDER BY window_end, k, c",
 ];
+
+const STRATEGIES: [&str; 3] = ["subquery-cluster", "query-cluster", "operator-cluster"];
 
 /// The rows of a query, and how many rows were late.
 type Rows = (Vec<String>, u64);
@@ -82,14 +92,15 @@ impl Run {
         let is_ordered = one(&[0, 1]) == 1;
         let merge = if is_ordered { "ordered" } else { "arrival" };
         let scatter = ["auto", "buffered", "hybrid"][one(&[0, 1, 2])];
+        let strategy = STRATEGIES[number as usize % STRATEGIES.len()];
         let settings = format!(
-            "SET 'merge' = '{merge}'; SET 'parallelism' = '{instances}'; SET 'exchange.memory' = '{memory}';
+            "SET 'parallel.strategy' = '{strategy}'; SET 'merge' = '{merge}'; SET 'parallelism' = '{instances}'; SET 'exchange.memory' = '{memory}';
              SET 'batch.rows' = '{batch_rows}'; SET 'exchange.scatter' = '{scatter}'; SET 'late.allowed' = '{} s';",
             one(&[0, 30])
         );
         Self {
             stream: one(&[0, 1, 2, 3, 4, 5, 6, 7]) as u64 % STREAMS,
-            query: one(&[0, 1, 2, 3, 4, 5]),
+            query: one(&[0, 1, 2, 3, 4, 5, 6, 7]),
             settings,
             is_ordered,
             is_reloaded: one(&[0, 1]) == 1,

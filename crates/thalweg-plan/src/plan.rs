@@ -2,7 +2,7 @@
 
 use thalweg_core::{Error, Result};
 
-use crate::{Node, Settings, StreamSchema, node::Sink};
+use crate::{Node, Settings, StreamSchema, node::Sink, parallel::costs::Costs};
 
 /// The number of a node in its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,6 +14,8 @@ pub struct Plan {
     nodes: Vec<PlanNode>,
     /// How the plan is to be run.
     pub settings: Settings,
+    /// What was measured of its nodes when it was run before.
+    pub costs: Costs,
 }
 
 /// A node in its place.
@@ -30,7 +32,7 @@ pub struct PlanNode {
 impl Plan {
     /// A plan without nodes.
     pub fn new(settings: Settings) -> Self {
-        Self { nodes: Vec::new(), settings }
+        Self { nodes: Vec::new(), settings, costs: Costs::new() }
     }
 
     /// Adds a node behind its inputs.

@@ -115,13 +115,14 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
     })
 }
 
-fn exchange(exchange: &Exchange, scattered: Option<&&str>) -> Value {
+pub(crate) fn exchange(exchange: &Exchange, scattered: Option<&&str>) -> Value {
     let mut object = json!({"from": exchange.from.0, "port": exchange.port});
     match &exchange.route {
         Route::Gather(merge) => {
             object["route"] = json!("gather");
             object["merge"] = json!(if *merge == Merge::Ordered { "ordered" } else { "arrival" });
         }
+        Route::Forward => object["route"] = json!("forward"),
         Route::Keyed { keys, groups } => {
             object["route"] = json!("keyed");
             object["keys"] = keys.iter().map(written).collect();
@@ -162,6 +163,7 @@ pub fn describe(plan: &Plan, id: NodeId) -> String {
 fn exchanged(cut: &ParallelPlan, id: NodeId, notes: &Notes) -> Option<String> {
     let subquery = cut.subqueries.iter().find(|subquery| subquery.nodes.first() == Some(&id))?;
     subquery.inputs.iter().enumerate().find_map(|(input, exchange)| match &exchange.route {
+        Route::Forward => None,
         Route::Gather(merge) => {
             // What comes from one instance has its order.
             let senders = cut.subqueries[exchange.from.0].instances;

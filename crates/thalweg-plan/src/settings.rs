@@ -34,6 +34,33 @@ pub struct Settings {
     pub exchange_memory: usize,
     /// How rows get into pages on their way between instances.
     pub exchange_scatter: Scatter,
+    /// What is placed together.
+    pub strategy: Strategy,
+}
+
+/// What is placed together (StreamCloud, §III-B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// All of the query: every instance runs all of it.
+    QueryCluster,
+    /// Each node by itself.
+    OperatorCluster,
+    /// Each node with a state and those without one behind it.
+    SubqueryCluster,
+}
+
+impl Strategy {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::QueryCluster, Self::OperatorCluster, Self::SubqueryCluster];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::QueryCluster => "query-cluster",
+            Self::OperatorCluster => "operator-cluster",
+            Self::SubqueryCluster => "subquery-cluster",
+        }
+    }
 }
 
 /// In which order the rows of several instances come out.
@@ -66,7 +93,7 @@ pub enum FloatSum {
 }
 
 /// A setting: its key, what it may be, and what it does.
-pub const KEYS: [(&str, &str, &str); 13] = [
+pub const KEYS: [(&str, &str, &str); 14] = [
     (
         "parallelism",
         "a whole number from 1 to 1024",
@@ -104,6 +131,11 @@ pub const KEYS: [(&str, &str, &str); 13] = [
         "'auto', 'buffered' or 'hybrid'",
         "whether rows wait in buffers until they go into pages, or go there batch by batch",
     ),
+    (
+        "parallel.strategy",
+        "'subquery-cluster', 'query-cluster' or 'operator-cluster'",
+        "what is placed together: a node with a state and what follows it, all of the query, or each node by itself",
+    ),
 ];
 
 impl Default for Settings {
@@ -123,6 +155,7 @@ impl Default for Settings {
             merge: Merge::Ordered,
             exchange_memory: 64 << 20,
             exchange_scatter: Scatter::Auto,
+            strategy: Strategy::SubqueryCluster,
         }
     }
 }
@@ -176,6 +209,7 @@ impl Settings {
                     Scatter::Hybrid => "hybrid",
                 }
                 .to_string(),
+                "parallel.strategy" => self.strategy.name().to_string(),
                 _ => match self.window_anchor {
                     crate::node::Anchor::Epoch => "epoch",
                     _ => "first-row",
@@ -230,6 +264,7 @@ impl Settings {
                     _ => return None,
                 }
             }
+            "parallel.strategy" => self.strategy = Strategy::ALL.into_iter().find(|s| s.name() == value)?,
             _ => {
                 self.window_anchor = match value {
                     "epoch" => crate::node::Anchor::Epoch,
@@ -280,6 +315,7 @@ mod tests {
             "arrival",
             "1 MiB",
             "hybrid",
+            "query-cluster",
         ];
         for ((key, ..), value) in KEYS.iter().zip(values) {
             settings.set(key, value).unwrap();

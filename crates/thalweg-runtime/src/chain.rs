@@ -1,6 +1,9 @@
 //! The operators of one subquery, called one after the other on the same thread.
 
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Instant,
+};
 
 use thalweg_core::{Batch, Event, Frontier, KeyGroup, Operator, Output, Port, Progress, Result, Timestamp};
 
@@ -45,6 +48,10 @@ struct Link {
     frontier: Frontier,
     passed: Timestamp,
     counters: Arc<NodeCounters>,
+    /// Whether it is the first operator of its node.
+    is_first: bool,
+    /// Whether it is the last operator of its node.
+    is_last: bool,
 }
 
 enum Work {
@@ -67,12 +74,17 @@ impl Chain {
         on_barrier: OnBarrier,
         memory_limit: Option<usize>,
     ) -> Result<Self> {
-        let mut links = Vec::new();
+        let mut links: Vec<Link> = Vec::new();
         for (number, (parts, counters)) in parts.into_iter().zip(counters).enumerate() {
             let operator = (parts.make)().map_err(|error| error.in_node(&parts.label))?;
             let frontier = Frontier::new(if number == 0 { ports } else { 1 });
             let output = Output::new(budget).with_memory_limit(memory_limit);
-            links.push(Link { parts, operator, output, frontier, passed: Timestamp::MIN, counters });
+            let is_first = links.last().is_none_or(|before| before.parts.label != parts.label);
+            if let Some(before) = links.last_mut() {
+                before.is_last = is_first;
+            }
+            let passed = Timestamp::MIN;
+            links.push(Link { parts, operator, output, frontier, passed, counters, is_first, is_last: true });
         }
         let (work, out) = (Vec::new(), Vec::new());
         Ok(Self {
@@ -195,12 +207,18 @@ impl Chain {
     ) -> Result<()> {
         self.running = Some(at);
         let link = &mut self.links[at];
+        let started = link.counters.is_timed.then(Instant::now);
         let progress = call(link.operator.as_mut(), &link.frontier, &mut link.output)
             .map_err(|error| error.in_node(&link.parts.label))?;
         self.running = None;
         let batches = link.output.take(self.budget);
         let rows: usize = batches.iter().map(|(_, batch)| batch.len()).sum();
-        link.counters.rows_out.fetch_add(rows as u64, Relaxed);
+        let counters = &link.counters;
+        if let Some(started) = started {
+            counters.nanos.fetch_add(started.elapsed().as_nanos() as u64, Relaxed);
+        }
+        counters.rows_in.fetch_add(if link.is_first { rows_in as u64 } else { 0 }, Relaxed);
+        counters.rows_out.fetch_add(if link.is_last { rows as u64 } else { 0 }, Relaxed);
         link.counters.late_rows.fetch_add(link.output.take_late(), Relaxed);
         self.calls += 1;
         // Asking for the size of a state takes a walk over its parts, so it is not asked for after every small batch.

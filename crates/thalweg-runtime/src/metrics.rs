@@ -55,8 +55,12 @@ pub struct Latency {
 pub struct NodeMetrics {
     /// The node's name.
     pub label: String,
+    /// Rows that it took; of a source, those that it read, where times are measured.
+    pub rows_in: u64,
     /// Rows that it put out.
     pub rows_out: u64,
+    /// How long its calls took, where that is measured.
+    pub busy: Duration,
     /// Rows that came too late for at least one of its windows.
     pub late_rows: u64,
     /// Memory that its state takes, in bytes.
@@ -70,6 +74,12 @@ pub struct NodeMetrics {
 pub struct NodeCounters {
     /// The node's name.
     pub label: String,
+    /// Whether it is measured how long calls take.
+    pub is_timed: bool,
+    /// How long they took, in nanoseconds.
+    pub nanos: AtomicU64,
+    /// Rows that it took.
+    pub rows_in: AtomicU64,
     /// Rows that it put out.
     pub rows_out: AtomicU64,
     /// Rows that came too late.
@@ -105,6 +115,7 @@ pub struct Counters {
     nodes: Mutex<Vec<Arc<NodeCounters>>>,
     partitions: Mutex<Vec<Arc<PartitionProgress>>>,
     has_watermarks: AtomicBool,
+    is_timed: AtomicBool,
     /// The largest watermark that a snapshot has told.
     told: AtomicI64,
 }
@@ -124,6 +135,7 @@ impl Default for Counters {
             nodes: Mutex::new(Vec::new()),
             partitions: Mutex::new(Vec::new()),
             has_watermarks: AtomicBool::new(false),
+            is_timed: AtomicBool::new(false),
             told: AtomicI64::new(Timestamp::MIN.0),
         }
     }
@@ -140,10 +152,23 @@ impl Counters {
         self.ended.lock().get_or_insert(self.started.elapsed());
     }
 
+    /// Measures how long the nodes take whose counters are made from now on.
+    pub fn time_nodes(&self) {
+        self.is_timed.store(true, Relaxed);
+    }
+
+    /// Counters for a source instance, where its time is measured.
+    pub fn timed_source(&self, label: &str) -> Option<Arc<NodeCounters>> {
+        self.is_timed.load(Relaxed).then(|| self.node(label))
+    }
+
     /// Counters for one more operator instance.
     pub fn node(&self, label: &str) -> Arc<NodeCounters> {
         let node = Arc::new(NodeCounters {
             label: label.to_string(),
+            is_timed: self.is_timed.load(Relaxed),
+            nanos: AtomicU64::new(0),
+            rows_in: AtomicU64::new(0),
             rows_out: AtomicU64::new(0),
             late_rows: AtomicU64::new(0),
             state_bytes: AtomicUsize::new(0),
@@ -229,7 +254,9 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
             all.push(NodeMetrics { label: node.label.clone(), ..NodeMetrics::default() });
             all.len() - 1
         });
+        all[at].rows_in += node.rows_in.load(Relaxed);
         all[at].rows_out += node.rows_out.load(Relaxed);
+        all[at].busy += Duration::from_nanos(node.nanos.load(Relaxed));
         all[at].late_rows += node.late_rows.load(Relaxed);
         all[at].state_bytes += node.state_bytes.load(Relaxed) as u64;
         let held = node.held.lock();

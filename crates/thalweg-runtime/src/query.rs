@@ -65,11 +65,14 @@ impl Control {
 /// Errors: what opening a source or making an operator gives; `Error::Query` if `'exchange.memory'` is too little for so many
 /// instances; `Error::Environment` if there are no threads to be had.
 pub fn start(topology: Topology) -> Result<RunningQuery> {
-    let Topology { stages, settings, key_groups, on_barrier, schedule } = topology;
+    let Topology { stages, settings, key_groups, on_barrier, is_timed, schedule } = topology;
     let mut simulation = schedule.map(Simulation::new);
     let clock = simulation.as_ref().map(Simulation::clock).unwrap_or_default();
     let instances: Vec<usize> = stages.iter().map(|stage| stage.instances).collect();
     let shared = Arc::new(Shared::new(instances.iter().sum(), settings.memory_limit));
+    if is_timed {
+        shared.counters.time_nodes();
+    }
     let no_threads = |error: std::io::Error| Error::environment(format!("cannot start worker threads: {error}"));
     let workers = if simulation.is_some() { 0 } else { settings.parallelism };
     let pool = Pool::new(workers).map_err(no_threads)?;
@@ -81,8 +84,13 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
     let capacity = || simulation.as_mut().map_or(CAPACITY, Simulation::capacity);
     let mut wiring = Wiring::new(&stages, capacity);
     let results = wiring.results.take();
-    let last = |stage: &Stage| stage.operators.last().map_or(String::new(), |parts| parts.label.clone());
-    let senders: Vec<String> = stages.iter().map(last).collect();
+    let mut senders: Vec<String> = Vec::new();
+    for stage in &stages {
+        // An output of a split does nothing: its rows are the split's.
+        let last = stage.operators.last().map(|parts| parts.label.clone());
+        let before = || stage.inputs.first().map(|input| senders[input.stage].clone());
+        senders.push(last.or_else(before).unwrap_or_default());
+    }
     let mut tasks = Vec::new();
     for (number, stage) in stages.into_iter().enumerate() {
         let Stage { instances, inputs, source, operators, mut sink, is_result } = stage;
@@ -262,6 +270,12 @@ fn keyed_pairs(stages: &[Stage]) -> usize {
     stages.iter().map(keyed).sum()
 }
 
+/// Whether the instances of a stage have shares of the rows of the same senders.
+fn shares_rows(stages: &[Stage], stage: usize) -> bool {
+    let mut inputs = stages[stage].inputs.iter();
+    inputs.any(|input| input.keys.is_some() || (input.is_forward && shares_rows(stages, input.stage)))
+}
+
 /// The pipes of a task.
 #[derive(Default)]
 struct Ends {
@@ -291,10 +305,11 @@ impl Wiring {
         let mut wiring = Self { ends: HashMap::new(), results: None };
         for (to, stage) in stages.iter().enumerate() {
             for (port, from) in stage.inputs.iter().enumerate() {
-                let is_of_team = stages[from.stage].inputs.iter().any(|input| input.keys.is_some());
+                let is_of_team = shares_rows(stages, from.stage);
+                assert!(!from.is_forward || stages[from.stage].instances == stage.instances, "one to one");
                 for sender in 0..stages[from.stage].instances {
                     let mut senders = Vec::new();
-                    for instance in 0..stage.instances {
+                    for instance in (0..stage.instances).filter(|instance| !from.is_forward || *instance == sender) {
                         let (tx, receiver) = pipe(capacity());
                         senders.push(tx);
                         wiring.ends(to, instance).inlets.push(Inlet { port, receiver, is_of_team });
@@ -377,5 +392,39 @@ impl Opener {
             partitions.push((number as u32, format!("{}/{}", self.table, names[number]), reader));
         }
         Ok(SourceReader::new(partitions, Arc::clone(&self.shape), Arc::clone(&self.shared.counters)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::StageInput;
+
+    #[test]
+    fn who_takes_rows_one_to_one_shares_them_as_their_senders_do() {
+        let stage = |inputs: Vec<StageInput>| Stage {
+            instances: 2,
+            inputs,
+            source: None,
+            operators: Vec::new(),
+            sink: None,
+            is_result: false,
+        };
+        let keys = || Some(KeyParts { label: String::new(), keys: Vec::new() });
+        let keyed = |stage| StageInput { stage, port: 0, keys: keys(), is_forward: false, is_ordered: false };
+        let forward = |stage| StageInput { stage, port: 0, keys: None, is_forward: true, is_ordered: false };
+        let gather = |stage| StageInput { stage, port: 0, keys: None, is_forward: false, is_ordered: true };
+        let stages =
+            [vec![], vec![forward(0)], vec![keyed(1)], vec![forward(2)], vec![forward(3)], vec![gather(4)]].map(stage);
+        let shared: Vec<_> = (0..stages.len()).map(|number| shares_rows(&stages, number)).collect();
+        assert_eq!(shared, [false, false, true, true, true, false]);
+        // Each instance has the pipe of its number, and is waited for with the others.
+        let mut wiring = Wiring::new(&stages, || CAPACITY);
+        for instance in 0..2 {
+            let inlets = &wiring.ends(4, instance).inlets;
+            assert_eq!(inlets.iter().map(|inlet| inlet.is_of_team).collect::<Vec<_>>(), [true]);
+            assert_eq!(wiring.ends(3, instance).pipes.len(), 1);
+            assert_eq!(wiring.ends(5, instance).inlets.len(), 2);
+        }
     }
 }

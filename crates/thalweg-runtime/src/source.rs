@@ -24,7 +24,7 @@ use thalweg_plan::node::WatermarkStrategy;
 
 use crate::{
     clock::Clock,
-    metrics::{Counters, PartitionProgress},
+    metrics::{Counters, NodeCounters, PartitionProgress},
 };
 
 /// Some partitions of one source, read by one task.
@@ -32,6 +32,8 @@ pub struct SourceReader {
     partitions: Vec<Partition>,
     shape: Arc<SourceShape>,
     counters: Arc<Counters>,
+    /// What is measured, if it is.
+    timed: Option<Arc<NodeCounters>>,
     emitted: Timestamp,
     is_idle: bool,
 }
@@ -119,11 +121,27 @@ impl SourceReader {
             state: PartitionState::Active,
         };
         let partitions = partitions.into_iter().map(open).collect();
-        Self { partitions, shape, counters, emitted: Timestamp::MIN, is_idle: false }
+        let timed = counters.timed_source(&shape.label);
+        Self { partitions, shape, counters, timed, emitted: Timestamp::MIN, is_idle: false }
+    }
+
+    /// Reads on, and measures how long that takes if it is asked for. What readers decode on threads of their own is not in it.
+    pub fn step(&mut self) -> Result<Step> {
+        let Some(timed) = self.timed.clone() else { return self.read_on() };
+        let started = Instant::now();
+        let step = self.read_on()?;
+        timed.nanos.fetch_add(started.elapsed().as_nanos() as u64, Relaxed);
+        if let Step::Events(events, _) = &step {
+            let rows = events.iter().map(|event| if let Event::Batch(batch) = event { batch.len() } else { 0 });
+            let rows = rows.sum::<usize>() as u64;
+            timed.rows_in.fetch_add(rows, Relaxed);
+            timed.rows_out.fetch_add(rows, Relaxed);
+        }
+        Ok(step)
     }
 
     /// Reads on: from the partition that is furthest behind in event time, so that the others do not pile up state.
-    pub fn step(&mut self) -> Result<Step> {
+    fn read_on(&mut self) -> Result<Step> {
         let mut until: Option<Instant> = None;
         let mut order: Vec<usize> = (0..self.partitions.len()).collect();
         order.retain(|i| self.partitions[*i].state != PartitionState::Ended);

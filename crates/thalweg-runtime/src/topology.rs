@@ -22,6 +22,8 @@ pub struct Topology {
     pub key_groups: KeyGroups,
     /// What happens at a barrier.
     pub on_barrier: OnBarrier,
+    /// Whether it is measured how long nodes take.
+    pub is_timed: bool,
     /// Decides in which order tasks run, on the thread of whoever takes the result; without one, workers do.
     pub schedule: Option<Schedule>,
 }
@@ -49,8 +51,10 @@ pub struct StageInput {
     pub stage: usize,
     /// The output of its last operator.
     pub port: Port,
-    /// What decides which instance receives a row; `None` is every one, of which there is one.
+    /// What decides which instance receives a row; `None` is every one, of which there is one, or the one with the sender's number.
     pub keys: Option<KeyParts>,
+    /// Whether each instance takes the rows of the sender's instance of its number, of which there are as many.
+    pub is_forward: bool,
     /// Whether the rows of the senders' instances are put in the order of their positions.
     pub is_ordered: bool,
 }

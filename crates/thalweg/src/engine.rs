@@ -5,7 +5,12 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use parking_lot::Mutex;
 use thalweg_core::{Result, connector::Connector};
-use thalweg_plan::{Node, Plan, node::Sink, render};
+use thalweg_plan::{
+    Node, Plan,
+    node::Sink,
+    parallel::{self, costs::CostFile},
+    render,
+};
 use thalweg_runtime::{OnBarrier, Schedule};
 use thalweg_sql::{ExplainFormat, Outcome, Session, Statement};
 
@@ -28,6 +33,7 @@ pub struct Engine {
     session: Session,
     connectors: Vec<Arc<dyn Connector>>,
     on_barrier: OnBarrier,
+    costs: Option<CostFile>,
     schedule: Mutex<Option<Schedule>>,
 }
 
@@ -50,6 +56,7 @@ impl Engine {
             session: Session::new(connectors.clone()),
             connectors,
             on_barrier: OnBarrier::Pass,
+            costs: None,
             schedule: Mutex::default(),
         }
     }
@@ -57,6 +64,11 @@ impl Engine {
     /// Lets every state be saved, and loaded into a fresh operator, at each barrier: a check that nothing is lost on the way.
     pub fn reload_at_barriers(&mut self) {
         self.on_barrier = OnBarrier::Reload;
+    }
+
+    /// Compiles SQL from now on with what was measured of its queries; others are an error.
+    pub fn use_costs(&mut self, costs: CostFile) {
+        self.costs = Some(costs);
     }
 
     /// Lets the next query that is started run on the thread of whoever takes its rows, in an order that the schedule decides: a
@@ -92,8 +104,9 @@ impl Engine {
         match self.session.execute(statement)? {
             Outcome::Done => Ok(Query::done()),
             Outcome::Rows(rows) => Ok(Query::rows(rows)),
-            Outcome::Explain(plan, format) => Ok(Query::rows(explained(&plan, format)?)),
+            Outcome::Explain(plan, format) => Ok(Query::rows(explained(&self.with_costs(plan)?, format)?)),
             Outcome::Plan(plan) => {
+                let plan = self.with_costs(plan)?;
                 let places = self.session.places(statement)?;
                 match self.run(&plan) {
                     Ok(query) => Ok(query.with_places(places)),
@@ -108,9 +121,16 @@ impl Engine {
     /// Errors: as [`Engine::execute`].
     pub fn plan(&mut self, statement: &Statement) -> Result<Option<Plan>> {
         match self.session.execute(statement)? {
-            Outcome::Plan(plan) | Outcome::Explain(plan, _) => Ok(Some(plan)),
+            Outcome::Plan(plan) | Outcome::Explain(plan, _) => self.with_costs(plan).map(Some),
             Outcome::Done | Outcome::Rows(_) => Ok(None),
         }
+    }
+
+    fn with_costs(&self, mut plan: Plan) -> Result<Plan> {
+        if let Some(costs) = &self.costs {
+            plan.costs = costs.of(&plan)?;
+        }
+        Ok(plan)
     }
 
     /// Begins a plan that is built in Rust.
@@ -126,6 +146,17 @@ impl Engine {
     ///
     /// Errors: what compiling it or opening a table gives.
     pub fn run(&self, plan: &Plan) -> Result<Query> {
+        self.start(plan, false)
+    }
+
+    /// Runs a plan as [`Engine::run`] does, and measures how long each node takes: see [`measured::costs`](crate::backends::measured::costs).
+    ///
+    /// Errors: as [`Engine::run`].
+    pub fn analyze(&self, plan: &Plan) -> Result<Query> {
+        self.start(plan, true)
+    }
+
+    fn start(&self, plan: &Plan, is_timed: bool) -> Result<Query> {
         let sink = plan.node(plan.sink()?);
         let target = match &sink.node {
             Node::Sink(Sink::Table(table)) => Some(table.clone()),
@@ -133,6 +164,7 @@ impl Engine {
         };
         let mut topology = local::compile(plan, &self.connectors)?;
         topology.on_barrier = self.on_barrier;
+        topology.is_timed = is_timed;
         topology.schedule = self.schedule.lock().take();
         Ok(Query::running(target, local::columns(&sink.schema), thalweg_runtime::start(topology)?))
     }
@@ -144,6 +176,15 @@ pub fn explain(plan: &Plan, format: ExplainFormat) -> String {
         ExplainFormat::Text => render::text(plan, &notes::notes(plan)),
         ExplainFormat::Json => format!("{:#}", render::json(plan, &notes::notes(plan))),
         ExplainFormat::Dot => render::dot(plan, &notes::notes(plan)),
+    }
+}
+
+/// The plan's subqueries, how many instances each has and why, as text, as JSON or as a graph.
+pub fn explain_parallel(plan: &Plan, format: ExplainFormat) -> String {
+    match format {
+        ExplainFormat::Text => parallel::explain::text(plan),
+        ExplainFormat::Json => format!("{:#}", parallel::explain::json(plan, &notes::notes(plan))),
+        ExplainFormat::Dot => parallel::explain::dot(plan),
     }
 }
 

@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use thalweg_plan::parallel::deployment::Deployment;
+
 /// Rows without end, a thousand a second, in windows that come out after half a second.
 const ENDLESS: &str = "
     CREATE TABLE clicks (ts TIMESTAMP(3), page STRING, WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
@@ -365,6 +367,91 @@ fn plans_are_explained_and_nothing_is_run() {
     );
     let nothing = "error: nothing to explain\nhint: only SELECT and INSERT have a plan\n";
     check_stderr(&["explain", "-c", NUMBERS], 2, nothing);
+}
+
+/// A query of two aggregates, of which the second has other keys.
+const CASCADE: &str = "SET 'merge' = 'arrival'; SET 'parallelism' = '8';
+    CREATE TABLE g (k BIGINT) WITH ('connector' = 'generator', 'number-of-rows' = '1000', 'fields.k.kind' = 'sequence');
+    SELECT n, count(*) AS m FROM (SELECT k % 10 AS k, count(*) AS n FROM g GROUP BY k % 10) GROUP BY n";
+
+fn parallel(arguments: &[&str]) -> serde_json::Value {
+    let all = [&["explain", "--json"], arguments, &["-c", CASCADE]].concat();
+    let done = thalweg(&all);
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""));
+    serde_json::from_str(&done.stdout).expect("it is JSON")
+}
+
+fn instances(plan: &serde_json::Value) -> Vec<u64> {
+    plan["subqueries"].as_array().unwrap().iter().map(|subquery| subquery["instances"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn the_parallel_plan_is_explained_in_every_format() {
+    let text = thalweg(&["explain", "--parallel", "-c", CASCADE]).stdout;
+    assert!(text.starts_with("subquery-cluster, parallelism 8, "), "{text}");
+    assert!(text.contains("0 by key k % 10, 128 key groups\n"), "{text}");
+    assert!(text.contains("1 by key count(*), 128 key groups; merged by arrival\n"), "{text}");
+    assert!(text.contains("2 all to one; merged by arrival\n          Sink result\n"), "{text}");
+    let dot = thalweg(&["explain", "--parallel", "--dot", "-c", CASCADE]).stdout;
+    assert!(
+        dot.starts_with("digraph parallel {\n") && dot.contains("  s1 -> s2 [label=\"by key count(*), 128"),
+        "{dot}"
+    );
+    let json = parallel(&["--parallel"]);
+    assert_eq!((json["strategy"].as_str(), instances(&json)), (Some("subquery-cluster"), vec![1, 8, 8, 1]));
+    let deployed = Deployment::parse(&json["deployment"]).unwrap();
+    assert_eq!(deployed.json(), json["deployment"]);
+    let placed: Vec<_> = deployed.placements.iter().map(|p| (p.subquery.0, p.instances, p.host.as_str())).collect();
+    assert_eq!(placed, [(0, 1, "local"), (1, 8, "local"), (2, 8, "local"), (3, 1, "local")]);
+    let each = parallel(&["--parallel", "--strategy", "operator-cluster"]);
+    assert_eq!(each["strategy"], "operator-cluster");
+    assert!(instances(&each).len() > 4, "{each}");
+}
+
+#[test]
+fn costs_are_measured_and_divide_the_workers() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("costs.json");
+    let path = path.to_str().unwrap();
+    let analyzed = parallel(&["--analyze", "--costs", path]);
+    let (label, measured) =
+        (&analyzed["subqueries"][1]["nodes"][0]["label"], &analyzed["subqueries"][1]["nodes"][0]["measured"]);
+    assert_eq!((measured["rows_in"].as_u64(), measured["rows_out"].as_u64()), (Some(1000), Some(10)));
+    assert!(measured["nanoseconds"].as_u64().unwrap() > 0);
+    let mut file: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let plan = analyzed["deployment"]["plan"].as_str().unwrap();
+    assert_eq!(&file["plans"][plan][label.as_str().unwrap()], measured);
+    assert_eq!(parallel(&["--parallel", "--costs", path])["subqueries"][1]["costs"], "measured");
+    // What is in the file decides: twice as much work in the first aggregate as in the second.
+    for (place, nanos) in [(1, 2_000_000_000_000_u64), (2, 1_000_000_000_000)] {
+        let label = analyzed["subqueries"][place]["nodes"][0]["label"].as_str().unwrap();
+        file["plans"][plan][label]["nanoseconds"] = nanos.into();
+    }
+    fs::write(path, file.to_string()).unwrap();
+    assert_eq!(instances(&parallel(&["--parallel", "--costs", path])), [1, 4, 2, 1]);
+    assert_eq!(instances(&parallel(&["--parallel"])), [1, 8, 8, 1]);
+    let rows = |arguments: &[&str]| {
+        let mut lines: Vec<_> = thalweg(&[&["run", "-q"], arguments, &["-c", CASCADE]].concat())
+            .stdout
+            .lines()
+            .map(str::to_string)
+            .collect();
+        lines.sort();
+        lines
+    };
+    assert!(!rows(&[]).is_empty());
+    assert_eq!(rows(&["--costs", path]), rows(&[]));
+    let first_row = "SET 'window.anchor' = 'first-row';
+        CREATE TABLE s (ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH ('connector' = 'generator', 'number-of-rows' = '1000',
+            'fields.ts.step' = '1 s');
+        SELECT window_start, count(*) AS n FROM TUMBLE(s, ts, INTERVAL '100' SECOND) GROUP BY window_start, window_end";
+    let two_operators = thalweg(&["explain", "--analyze", "-c", first_row]).stdout;
+    assert!(two_operators.contains(" ns/row, 1000 rows in, 10 out]\n"), "a node of two operators\n{two_operators}");
+    let other = thalweg(&["run", "--costs", path, "-c", "SELECT 1 AS a"]);
+    assert_eq!(other.code, Some(2));
+    assert!(other.stderr.starts_with("error: the costs are those of another plan\n"), "{}", other.stderr);
+    fs::write(path, "{}").unwrap();
+    let wrong = format!("error: these are no costs of a plan: the version is null, expected 1 in {path}\n");
+    check_stderr(&["run", "--costs", path, "-c", "SELECT 1 AS a"], 2, &wrong);
 }
 
 #[test]

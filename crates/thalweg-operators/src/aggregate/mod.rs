@@ -75,6 +75,7 @@ pub struct Aggregate {
     /// Says where rows stand, if somebody asks.
     places: Option<Places>,
     key_groups: KeyGroups,
+    divided_by: Vec<usize>,
     output: SchemaRef,
     batch_rows: usize,
     panes: BTreeMap<PaneId, Pane>,
@@ -133,6 +134,8 @@ pub struct Parts {
     pub batch_rows: usize,
     /// Into how many groups keys are divided.
     pub key_groups: KeyGroups,
+    /// Which of the keys decide on the group: all, unless an aggregate before this one, or behind it, has others.
+    pub divided_by: Vec<usize>,
     /// Whether rows say where they stand among those of all instances.
     pub has_positions: bool,
 }
@@ -142,7 +145,8 @@ impl Aggregate {
     ///
     /// Errors: `Error::Query` if a key's type cannot be compared.
     pub fn new(parts: Parts) -> Result<Self> {
-        let Parts { windowing, keys, key_types, calls, output, batch_rows, key_groups, has_positions } = parts;
+        let Parts { windowing, keys, key_types, calls, output, batch_rows, key_groups, divided_by, has_positions } =
+            parts;
         Ok(Self {
             encoder: KeyEncoder::new(&key_types)?,
             places: has_positions.then(|| Places::new(&key_types)).transpose()?,
@@ -151,6 +155,7 @@ impl Aggregate {
             keys,
             calls,
             key_groups,
+            divided_by,
             output,
             batch_rows,
             panes: BTreeMap::new(),
@@ -348,7 +353,7 @@ impl State for Aggregate {
         let mut snapshot = Writer::new(VERSION);
         snapshot.number(self.reached.0);
         for (id, pane) in &mut self.panes {
-            if let Some(groups) = pane.save(group, self.key_groups, &self.encoder)? {
+            if let Some(groups) = pane.save(group, self.key_groups, &self.divided_by, &self.encoder)? {
                 [id.first_end, id.slice.start, id.slice.end].into_iter().for_each(|t| snapshot.number(t.0));
                 snapshot.batch(&groups)?;
             }
@@ -380,7 +385,7 @@ impl State for Aggregate {
     fn forget(&mut self, group: KeyGroup) -> Result<()> {
         self.sliding = Sliding::default();
         for pane in self.panes.values_mut() {
-            pane.forget(&self.functions, group, self.key_groups, &self.encoder)?;
+            pane.forget(&self.functions, group, self.key_groups, &self.divided_by, &self.encoder)?;
         }
         Ok(())
     }

@@ -113,9 +113,15 @@ impl Pane {
         self.groups.count()
     }
 
-    /// Keys and states of the groups in one key group; `None` if there are none.
-    pub fn save(&mut self, group: KeyGroup, all: KeyGroups, encoder: &KeyEncoder) -> Result<Option<RecordBatch>> {
-        let hashes = self.groups.hashes(encoder)?;
+    /// Keys and states of the groups in one key group, by these key columns; `None` if there are none.
+    pub fn save(
+        &mut self,
+        group: KeyGroup,
+        all: KeyGroups,
+        by: &[usize],
+        encoder: &KeyEncoder,
+    ) -> Result<Option<RecordBatch>> {
+        let hashes = self.groups.hashes_by(encoder, by)?;
         let is_in = |number: &u32| all.of(hashes[*number as usize]) == group;
         let numbers: UInt32Array = (0..self.count() as u32).filter(is_in).collect::<Vec<_>>().into();
         if numbers.values().is_empty() {
@@ -157,15 +163,16 @@ impl Pane {
         Ok(())
     }
 
-    /// Drops the groups in one key group.
+    /// Drops the groups in one key group, by these key columns.
     pub fn forget(
         &mut self,
         functions: &[Arc<dyn Aggregate>],
         group: KeyGroup,
         all: KeyGroups,
+        by: &[usize],
         encoder: &KeyEncoder,
     ) -> Result<()> {
-        let hashes = self.groups.hashes(encoder)?;
+        let hashes = self.groups.hashes_by(encoder, by)?;
         let stays = |number: &u32| all.of(hashes[*number as usize]) != group;
         let numbers: UInt32Array = (0..self.count() as u32).filter(stays).collect::<Vec<_>>().into();
         if numbers.values().len() == self.count() {

@@ -50,6 +50,7 @@ fn operator_over(grid: Grid) -> Aggregate {
         output: SchemaRef::new(Schema::new(fields.collect::<Vec<_>>())),
         batch_rows: 5,
         key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+        divided_by: vec![0],
         has_positions: false,
     })
     .unwrap()

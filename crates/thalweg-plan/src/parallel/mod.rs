@@ -1,18 +1,31 @@
-//! Cuts a plan into subqueries: what is placed together, and how rows get from one to the next.
+//! Cuts a plan into subqueries: what is placed together, in how many instances, and how rows get from one to the next.
 //!
-//! Source: Gulisano et al., "StreamCloud: A Large Scale Data Streaming System", §III-B, the subquery-cluster strategy: a
-//! subquery is one stateful node and the stateless ones that follow it.
+//! * [`cut`]: which nodes run together, by strategy
+//! * [`fuse`]: aggregates that partition alike need one exchange
+//! * [`order`]: where the rows of several instances are put in order
+//! * [`costs`]: what rows cost, and how many there are
+//! * [`load`]: what is to be done where, and what is left idle
+//! * [`instances`]: how many instances each subquery has
+//! * [`deployment`]: where they run, as data
+//! * [`explain`]: all of it as text, JSON and DOT
+//!
+//! Source: Gulisano et al., "StreamCloud: A Large Scale Data Streaming System", §III-B.
 
+pub mod costs;
+pub mod cut;
+pub mod deployment;
+pub mod explain;
+pub mod fuse;
+pub mod instances;
+pub mod load;
 pub mod order;
 
 use datafusion_expr::Expr;
 use thalweg_core::KeyGroups;
 
-use crate::{
-    Node, NodeId, Plan,
-    node::{Aggregate, Anchor, Windowing},
-    settings::{Merge, Settings},
-};
+use crate::{Node, NodeId, Plan, settings::Merge};
+use cut::Draft;
+use fuse::Keyed;
 
 /// The number of a subquery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,13 +47,29 @@ pub struct Subquery {
     pub instances: usize,
     /// Where rows come from, by port of the first node.
     pub inputs: Vec<Exchange>,
+    /// The aggregates whose groups are divided among the instances: the first takes the exchange, the others are fused with it.
+    pub keyed: Vec<Keyed>,
 }
 
 impl ParallelPlan {
-    /// Whether somebody puts the rows of a subquery's instances in order.
+    /// Whether the rows of a node say where they stand among those of all instances: somebody puts them in order, and no other
+    /// aggregate follows where they are.
+    pub fn has_positions(&self, id: NodeId) -> bool {
+        let home =
+            self.home(id).filter(|home| self.subqueries[home.0].keyed.last().is_some_and(|keyed| keyed.node == id));
+        home.is_some_and(|home| self.is_put_in_order(home))
+    }
+
+    /// Whether somebody puts the rows of a subquery's instances in order, be it behind others that take them one to one.
     pub fn is_put_in_order(&self, subquery: SubqueryId) -> bool {
-        let exchanges = self.subqueries.iter().flat_map(|subquery| &subquery.inputs);
-        exchanges.filter(|exchange| exchange.from == subquery).any(|e| e.route == Route::Gather(Merge::Ordered))
+        let puts = |(taker, exchange): (usize, &Exchange)| match exchange.route {
+            Route::Gather(merge) => merge == Merge::Ordered,
+            Route::Forward => self.is_put_in_order(SubqueryId(taker)),
+            Route::Keyed { .. } => false,
+        };
+        let takers = self.subqueries.iter().enumerate();
+        let exchanges = takers.flat_map(|(taker, subquery)| subquery.inputs.iter().map(move |input| (taker, input)));
+        exchanges.filter(|(_, exchange)| exchange.from == subquery).any(puts)
     }
 
     /// The subquery of a node.
@@ -51,7 +80,7 @@ impl ParallelPlan {
     /// How many pairs of a sender and a receiver there are between which rows are divided by keys.
     pub fn keyed_pairs(&self) -> usize {
         let senders = |exchange: &Exchange| match exchange.route {
-            Route::Gather(_) => 0,
+            Route::Gather(_) | Route::Forward => 0,
             Route::Keyed { .. } => self.subqueries[exchange.from.0].instances,
         };
         let pairs = |subquery: &Subquery| subquery.inputs.iter().map(senders).sum::<usize>() * subquery.instances;
@@ -75,6 +104,8 @@ pub struct Exchange {
 pub enum Route {
     /// The only one there is; it takes what senders send as it arrives, or puts it in order.
     Gather(Merge),
+    /// The one with the sender's number: nothing is divided anew, so that order and keys stay where they are.
+    Forward,
     /// The one that owns the key group of these values, over the sender's columns.
     Keyed {
         /// The values that rows are divided by.
@@ -84,68 +115,40 @@ pub enum Route {
     },
 }
 
-/// Cuts a plan into subqueries. The same plan and settings give the same cut.
+/// Cuts a plan into subqueries. The same plan, settings and costs give the same cut.
 pub fn parallelize(plan: &Plan) -> ParallelPlan {
-    let mut subqueries: Vec<Subquery> = Vec::new();
-    let mut home: Vec<SubqueryId> = Vec::new();
-    for (id, planned) in plan.nodes() {
-        let before = planned.inputs.iter().map(|input| home[input.0]).collect::<Vec<_>>();
-        let joined = before.first().copied().filter(|b| before.len() == 1 && joins(plan, id, &subqueries[b.0]));
-        let place = joined.unwrap_or_else(|| {
-            let port = if let Node::Branch(output) = planned.node { output } else { 0 };
-            let is_gathered = before.iter().any(|from| order::must_gather(plan, id, &subqueries[from.0]));
-            let instances = if is_gathered { 1 } else { instances(plan, &planned.node) };
-            let exchange = |from: &SubqueryId| {
-                let route = route(plan, id, instances, &subqueries[from.0]);
-                Exchange { from: *from, port, route }
-            };
-            let inputs = before.iter().map(exchange).collect();
-            subqueries.push(Subquery { nodes: Vec::new(), instances, inputs });
-            SubqueryId(subqueries.len() - 1)
-        });
-        subqueries[place.0].nodes.push(id);
-        home.push(place);
-    }
-    ParallelPlan { subqueries }
-}
-
-/// Whether a node runs with its only input: it has no state, or there is just one instance and nobody else to serve.
-fn joins(plan: &Plan, id: NodeId, subquery: &Subquery) -> bool {
-    let planned = plan.node(id);
-    let is_last = subquery.nodes.last() == planned.inputs.first();
-    let is_shared = plan.consumers(planned.inputs[0]).count() > 1;
-    let begins_anew = matches!(planned.node, Node::Aggregate(_) | Node::Branch(_));
-    let follows = planned.node.is_stateless() || (subquery.instances == 1 && !begins_anew);
-    is_last && !is_shared && follows && !order::must_gather(plan, id, subquery)
-}
-
-/// Whether aggregates are divided at all.
-fn divides_keys(settings: &Settings) -> bool {
-    settings.divides_keys || settings.merge == Merge::Arrival
-}
-
-fn instances(plan: &Plan, node: &Node) -> usize {
-    match node {
-        Node::Source(source) => plan.settings.parallelism.min(source.partitions).max(1),
-        Node::Aggregate(aggregate) if divides_keys(&plan.settings) && is_divided_by_keys(aggregate) => {
-            plan.settings.parallelism.min(KeyGroups::default().count())
-        }
-        _ => 1,
+    let drafts = cut::drafts(plan);
+    let most: Vec<usize> = (0..drafts.len()).map(|number| cut::most(&drafts, SubqueryId(number))).collect();
+    let cut = wired(plan, &drafts, &most);
+    match instances::in_proportion(plan, &drafts, &cut) {
+        Some(counts) => wired(plan, &drafts, &counts),
+        None => cut,
     }
 }
 
-/// Whether the rows of a key tell all that is asked of it. Where windows are aligned to the first row, only who sees all rows
-/// knows which that is.
-fn is_divided_by_keys(aggregate: &Aggregate) -> bool {
-    let sees_all = matches!(&aggregate.windowing, Windowing::Assigned(windows) if windows.anchor == Anchor::FirstRow);
-    !aggregate.keys.is_empty() && !sees_all
+/// The subqueries with so many instances each, and with exchanges between them.
+fn wired(plan: &Plan, drafts: &[Draft], instances: &[usize]) -> ParallelPlan {
+    let subquery = |(draft, count): (&Draft, &usize)| {
+        let port = if let Node::Branch(output) = plan.node(draft.nodes[0]).node { output } else { 0 };
+        let exchange = |from: &SubqueryId| {
+            let is_divided = instances[from.0] > 1 && cut::is_divided(*from, drafts);
+            Exchange { from: *from, port, route: route(plan, draft, *count, is_divided) }
+        };
+        let inputs = draft.inputs.iter().map(exchange).collect();
+        Subquery { nodes: draft.nodes.clone(), instances: *count, inputs, keyed: draft.keyed.clone() }
+    };
+    ParallelPlan { subqueries: drafts.iter().zip(instances).map(subquery).collect() }
 }
 
-fn route(plan: &Plan, id: NodeId, instances: usize, sender: &Subquery) -> Route {
-    match &plan.node(id).node {
-        Node::Aggregate(aggregate) if instances > 1 => {
-            Route::Keyed { keys: aggregate.keys.clone(), groups: KeyGroups::default() }
+/// How a subquery takes rows, which were divided by keys or not.
+fn route(plan: &Plan, draft: &Draft, instances: usize, is_divided: bool) -> Route {
+    let first = draft.nodes[0];
+    match (&plan.node(first).node, draft.keyed.first()) {
+        _ if instances == 1 => Route::Gather(order::merge(plan, first, is_divided)),
+        (Node::Aggregate(aggregate), Some(keyed)) => {
+            let keys = keyed.by.iter().map(|key| aggregate.keys[*key].clone()).collect();
+            Route::Keyed { keys, groups: KeyGroups::default() }
         }
-        _ => Route::Gather(order::merge(plan, id, sender)),
+        _ => Route::Forward,
     }
 }

@@ -3,34 +3,30 @@
 //! The rows of an aggregate come in an order that is promised; those of several of its instances do if a gather puts them there. It
 //! does where somebody sees their order.
 
-use super::Subquery;
 use crate::{
     Node, NodeId, Plan,
     settings::{FloatSum, Merge},
 };
 
-/// How the only instance of a subquery that begins with this node takes the rows of the instances of another.
-pub fn merge(plan: &Plan, first: NodeId, sender: &Subquery) -> Merge {
-    match is_divided_aggregate(plan, sender) && plan.settings.merge == Merge::Ordered && sees_order(plan, first) {
+/// How the only instance of a subquery that begins with this node takes the rows of the instances of another, which are an
+/// aggregate's that were divided by keys, or not.
+pub fn merge(plan: &Plan, first: NodeId, is_divided: bool) -> Merge {
+    match is_divided && plan.settings.merge == Merge::Ordered && sees_order(plan, first) {
         true => Merge::Ordered,
         false => Merge::Arrival,
     }
 }
 
-/// Whether a node needs the rows of all instances of a subquery at one place, and in order, although it might be divided, or run
-/// with them.
+/// Whether a node needs the rows of all instances of a divided aggregate at one place, and in order, although it might be divided,
+/// or run with them.
 ///
-/// So do functions of the program, which might look at rows in their order, and sums that depend on it.
-pub fn must_gather(plan: &Plan, id: NodeId, sender: &Subquery) -> bool {
+/// So do functions of the program, which might look at rows in their order, and sums that depend on it; and a union, since rows of
+/// two aggregates have no order among each other.
+pub fn must_gather(plan: &Plan, id: NodeId) -> bool {
     let node = &plan.node(id).node;
-    is_divided_aggregate(plan, sender)
-        && plan.settings.merge == Merge::Ordered
-        && matches!(node, Node::Aggregate(_) | Node::Function(_))
+    plan.settings.merge == Merge::Ordered
+        && matches!(node, Node::Aggregate(_) | Node::Function(_) | Node::Union)
         && sees_order(plan, id)
-}
-
-fn is_divided_aggregate(plan: &Plan, subquery: &Subquery) -> bool {
-    subquery.instances > 1 && matches!(plan.node(subquery.nodes[0]).node, Node::Aggregate(_))
 }
 
 /// Whether what a node gives, or does, depends on the order of its rows, or has the same order.
@@ -50,10 +46,11 @@ fn sees_order(plan: &Plan, id: NodeId) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{collections::HashMap, sync::Arc};
 
+    use arrow_schema::{DataType, Field};
     use datafusion_common::DFSchema;
-    use datafusion_expr::lit;
+    use datafusion_expr::{col, lit};
     use thalweg_core::Error;
 
     use super::*;
@@ -114,6 +111,7 @@ mod tests {
         let word = match next.inputs[0].route {
             Route::Gather(Merge::Ordered) => "ordered",
             Route::Gather(Merge::Arrival) => "arrival",
+            Route::Forward => "forward",
             Route::Keyed { .. } => "keyed",
         };
         assert_eq!(cut.is_put_in_order(next.inputs[0].from), word == "ordered");
@@ -179,5 +177,46 @@ mod tests {
         let route = |id| cut.subqueries[cut.home(id).unwrap().0].inputs[0].route.clone();
         assert_eq!(cut.home(split), cut.home(counts));
         assert_eq!((route(sorted), route(plain)), (Route::Gather(Merge::Arrival), Route::Gather(Merge::Ordered)));
+    }
+
+    #[test]
+    fn rows_that_go_one_to_one_are_put_in_order_behind() {
+        let (strategy, arrival) = (("parallel.strategy", "operator-cluster"), ("merge", "arrival"));
+        let routes = |set: &[(&str, &str)], behind| {
+            let cut = cut(set, behind);
+            let routes: Vec<_> = cut.subqueries[2..].iter().map(|subquery| subquery.inputs[0].route.clone()).collect();
+            // The aggregate is the second node.
+            (routes, cut.has_positions(NodeId(1)))
+        };
+        let [ordered, by_arrival] = [Merge::Ordered, Merge::Arrival].map(Route::Gather);
+        let two = |last: &Route| vec![Route::Forward, Route::Forward, last.clone()];
+        assert_eq!(routes(&[strategy], vec![filter(), filter()]), (two(&ordered), true));
+        assert_eq!(routes(&[strategy, arrival], vec![filter(), filter()]), (two(&by_arrival), false));
+        let sorted = routes(&[strategy], vec![filter(), filter(), sort()]);
+        assert_eq!((&sorted.0[..3], sorted.1), (&two(&by_arrival)[..], false));
+        // What calls a function of the program in order calls it at one place.
+        let called = routes(&[strategy], vec![filter(), function(true)]);
+        assert_eq!((&called.0[..2], called.1), (&[Route::Forward, ordered][..], true));
+    }
+
+    #[test]
+    fn of_fused_aggregates_the_last_says_where_rows_stand_unless_sums_depend_on_their_order() {
+        let fields = vec![Field::new("k", DataType::Int64, true)];
+        let schema = Arc::new(DFSchema::from_unqualified_fields(fields.into(), HashMap::new()).unwrap());
+        let by_k =
+            || Node::Aggregate(Aggregate { windowing: Windowing::Whole, keys: vec![col("k")], aggregates: vec![] });
+        let positions = |set: &[(&str, &str)]| {
+            let mut plan = Plan::new(settings(set));
+            let mut last = Vec::new();
+            for node in [Node::Values(Values { rows: Vec::new() }), by_k(), filter(), by_k(), Node::Sink(Sink::Result)]
+            {
+                last = vec![plan.add(node, last, StreamSchema::plain(Arc::clone(&schema), true))];
+            }
+            let cut = parallelize(&plan);
+            (cut.home(NodeId(1)) == cut.home(NodeId(3)), [1, 3].map(|node| cut.has_positions(NodeId(node))))
+        };
+        assert_eq!(positions(&[]), (true, [false, true]));
+        assert_eq!(positions(&[("float.sum", "fast")]), (false, [true, false]));
+        assert_eq!(positions(&[("float.sum", "fast"), ("merge", "arrival")]), (true, [false, false]));
     }
 }

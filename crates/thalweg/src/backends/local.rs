@@ -41,6 +41,7 @@ pub fn compile(plan: &Plan, connectors: &[Arc<dyn Connector>]) -> Result<Topolog
         settings: plan.settings.clone(),
         key_groups: compiler.key_groups,
         on_barrier: OnBarrier::Pass,
+        is_timed: false,
         schedule: None,
     })
 }
@@ -70,8 +71,9 @@ impl Compiler<'_> {
         let mut inputs = Vec::new();
         for input in &subquery.inputs {
             let keys = self.keys(subquery.nodes[0], &input.route)?;
-            let is_ordered = input.route == Route::Gather(Merge::Ordered);
-            inputs.push(StageInput { stage: input.from.0, port: input.port, keys, is_ordered });
+            let (is_forward, is_ordered) =
+                (input.route == Route::Forward, input.route == Route::Gather(Merge::Ordered));
+            inputs.push(StageInput { stage: input.from.0, port: input.port, keys, is_forward, is_ordered });
         }
         let mut stage = Stage {
             instances: subquery.instances,
@@ -261,7 +263,9 @@ impl Compiler<'_> {
         let compiled = aggregate.aggregates.iter().map(|call| aggregate_call(call, input, exact_floats));
         let calls = compiled.collect::<Result<Vec<_>>>()?;
         let (batch_rows, key_groups) = (self.settings().batch_rows, self.key_groups);
-        let has_positions = self.cut.home(id).is_some_and(|home| self.cut.is_put_in_order(home));
+        let keyed = self.cut.subqueries.iter().flat_map(|subquery| &subquery.keyed).find(|keyed| keyed.node == id);
+        let divided_by = keyed.map_or_else(|| (0..keys.len()).collect(), |keyed| keyed.by.clone());
+        let has_positions = self.cut.has_positions(id);
         made.push(make(move || {
             Aggregate::new(Parts {
                 windowing: windowing.clone(),
@@ -271,6 +275,7 @@ impl Compiler<'_> {
                 output: Arc::clone(&output),
                 batch_rows,
                 key_groups,
+                divided_by: divided_by.clone(),
                 has_positions,
             })
         }));

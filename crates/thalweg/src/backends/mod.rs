@@ -1,5 +1,6 @@
 //! Where a plan runs.
 
 pub mod local;
+pub mod measured;
 mod not_null;
 pub mod notes;

@@ -1,5 +1,7 @@
 //! What may be asked of the command.
 
+use std::path::PathBuf;
+
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use clap_complete::Shell;
 
@@ -19,7 +21,10 @@ const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   thalweg explain departures.sql                    a tree of nodes for each query
   thalweg explain departures.sql --json             for programs
-  thalweg explain departures.sql --dot | dot -Tsvg > plan.svg";
+  thalweg explain departures.sql --dot | dot -Tsvg > plan.svg
+  thalweg explain departures.sql --parallel         subqueries, instances and costs
+  thalweg explain departures.sql --analyze --costs costs.json
+  thalweg run departures.sql --costs costs.json     with instances in proportion to what was measured";
 
 const CODES: &str = "\
 Exit codes:
@@ -76,6 +81,20 @@ pub struct Run {
     /// No status line and no summary on standard error.
     #[arg(long, short)]
     pub quiet: bool,
+    /// How queries are divided.
+    #[command(flatten)]
+    pub parallel: Parallel,
+}
+
+/// How queries are divided into subqueries and instances.
+#[derive(Args, Debug)]
+pub struct Parallel {
+    /// What is placed together; by default a node with a state and those without one behind it.
+    #[arg(long, value_name = "STRATEGY", value_parser = ["subquery-cluster", "query-cluster", "operator-cluster"])]
+    pub strategy: Option<String>,
+    /// Measured costs of the queries, which then have instances in proportion. explain --analyze writes the file.
+    #[arg(long, value_name = "FILE")]
+    pub costs: Option<PathBuf>,
 }
 
 /// What to explain, and how.
@@ -84,6 +103,15 @@ pub struct Explain {
     /// Where SQL comes from.
     #[command(flatten)]
     pub input: Input,
+    /// The parallel plan: subqueries, their instances, where rows come from, and what they cost.
+    #[arg(long, long_help = PARALLEL)]
+    pub parallel: bool,
+    /// Runs each query to its end, or until Ctrl-C, and shows the parallel plan with what was measured; INSERT does insert.
+    #[arg(long)]
+    pub analyze: bool,
+    /// How queries are divided.
+    #[command(flatten)]
+    pub placing: Parallel,
     /// Plans as JSON.
     #[arg(long)]
     pub json: bool,
@@ -91,6 +119,19 @@ pub struct Explain {
     #[arg(long, conflicts_with = "json")]
     pub dot: bool,
 }
+
+/// What the columns of the parallel plan mean.
+const PARALLEL: &str = "\
+The parallel plan: subqueries, their instances, where rows come from, and what they cost.
+
+  instances  how many share the rows
+  workers    how many of the workers its work takes, where all have something to do
+  rows       those that arrive, as a share of what all sources give
+  ns/row     the time that a row which arrives takes in its nodes, and to be divided
+             for those that follow: estimated, or measured by --analyze
+  idle       the part of the instances' time that is unused where rows come as fast
+             as the busiest can take them, if each had a processor of its own; with
+             query-cluster, all instances of one number together";
 
 /// Where SQL comes from: the file first, then the commands, each in its turn.
 #[derive(Args, Debug)]

@@ -1,32 +1,86 @@
-//! `thalweg explain`: the plans of queries, which are not run.
+//! `thalweg explain`: the plans of queries, which are run only to be measured.
 
-use thalweg::{Engine, Plan};
+use std::sync::Arc;
+
+use thalweg::{Engine, Plan, Query, backends::measured, query::Kind};
 use thalweg_connectors::unbuffered_stdout;
-use thalweg_core::{Error, Progress};
+use thalweg_core::{Error, Progress, Result};
+use thalweg_plan::parallel::costs::{CostFile, Costs};
 use thalweg_sql::ExplainFormat;
 
-use super::{Ending, Failure, arguments::Explain, output, screen::Screen, script};
+use super::{Ending, Failure, arguments::Explain, interrupt::Interrupt, output, placing, screen::Screen, script};
 
 /// Prints the plan of each query that was given; other statements take effect.
-pub fn explain(arguments: &Explain, screen: &Screen) -> Result<Ending, Failure> {
+pub fn explain(arguments: &Explain, screen: &Arc<Screen>) -> std::result::Result<Ending, Failure> {
     let scripts = script::read(&arguments.input, "explain")?;
     let mut engine = Engine::new();
+    match arguments.analyze {
+        true => placing::strategy(&mut engine, &arguments.placing)?,
+        false => placing::place(&mut engine, &arguments.placing)?,
+    }
+    let mut analysis = arguments.analyze.then(|| Analysis::new(screen)).transpose()?;
     let mut plans = 0;
     for (number, statement) in script::statements(&engine, &scripts, screen)? {
-        let plan = engine.plan(&statement);
-        let plan = plan.map_err(|error| scripts[number].failure(&error, Some(statement.span())))?;
-        let Some(plan) = plan else { continue };
+        let failure = |error: Error| scripts[number].failure(&error, Some(statement.span()));
+        let Some(mut plan) = engine.plan(&statement).map_err(failure)? else { continue };
+        if let Some(analysis) = &mut analysis {
+            plan.costs = analysis.measure(&engine, &plan).map_err(failure)?;
+        }
         let lead = if plans > 0 && !arguments.json { "\n" } else { "" };
         let text = format!("{lead}{}\n", shown(&plan, arguments).trim_end());
         if output::write(&mut unbuffered_stdout()?, text.as_bytes())? == Progress::Finished {
             return Ok(Ending::Unread);
         }
         plans += 1;
+        if analysis.as_ref().is_some_and(|analysis| analysis.interrupt.is_stopped()) {
+            break;
+        }
     }
     if plans == 0 {
         return Err(Error::query("nothing to explain").with_hint("only SELECT and INSERT have a plan").into());
     }
-    Ok(Ending::Done)
+    match analysis {
+        Some(analysis) => Ok(analysis.end(arguments)?),
+        None => Ok(Ending::Done),
+    }
+}
+
+/// Queries that are run to be measured.
+struct Analysis {
+    interrupt: Interrupt,
+    costs: CostFile,
+}
+
+impl Analysis {
+    fn new(screen: &Arc<Screen>) -> Result<Self> {
+        Ok(Self { interrupt: Interrupt::install(screen)?, costs: CostFile::default() })
+    }
+
+    /// Runs a query to its end, or until it is interrupted; nobody sees its rows.
+    fn measure(&mut self, engine: &Engine, plan: &Plan) -> Result<Costs> {
+        let mut query = engine.analyze(plan)?;
+        let running = query.control().map(|control| self.interrupt.stops(control));
+        drain(&mut query)?;
+        drop(running);
+        let costs = measured::costs(&query.metrics());
+        self.costs.add(plan, costs.clone());
+        Ok(costs)
+    }
+
+    /// Keeps what was measured, if there is a place for it.
+    fn end(self, arguments: &Explain) -> Result<Ending> {
+        if let Some(path) = &arguments.placing.costs {
+            placing::write(path, &self.costs)?;
+        }
+        Ok(if self.interrupt.is_stopped() { Ending::Stopped } else { Ending::Done })
+    }
+}
+
+fn drain(query: &mut Query) -> Result<()> {
+    if query.kind() == Kind::Select {
+        query.by_ref().try_for_each(|batch| batch.map(drop))?;
+    }
+    query.wait().map(drop)
 }
 
 fn shown(plan: &Plan, arguments: &Explain) -> String {
@@ -35,5 +89,8 @@ fn shown(plan: &Plan, arguments: &Explain) -> String {
         Explain { dot: true, .. } => ExplainFormat::Dot,
         _ => ExplainFormat::Text,
     };
-    thalweg::engine::explain(plan, format)
+    match arguments.parallel || arguments.analyze {
+        true => thalweg::engine::explain_parallel(plan, format),
+        false => thalweg::engine::explain(plan, format),
+    }
 }

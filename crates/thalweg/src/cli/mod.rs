@@ -4,6 +4,7 @@
 //! * `script`: where SQL comes from
 //! * `run`, `explain`, `completions`: what is done
 //! * `output`: rows on standard output
+//! * `placing`: how queries are divided
 //! * `screen`: words on standard error
 //! * `status`, `summary`: how a query is doing, and how it did
 //! * `interrupt`: what Ctrl-C does
@@ -14,6 +15,7 @@ mod completions;
 mod explain;
 mod interrupt;
 mod output;
+mod placing;
 mod run;
 mod screen;
 mod script;

@@ -10,6 +10,7 @@ use super::{
     arguments::Run,
     interrupt::Interrupt,
     output::{self, Output},
+    placing,
     screen::Screen,
     script,
     status::{Watch, Watched},
@@ -20,7 +21,9 @@ use super::{
 pub fn run(arguments: &Run, screen: &Arc<Screen>) -> std::result::Result<Ending, Failure> {
     let scripts = script::read(&arguments.input, "run")?;
     let interrupt = Interrupt::install(screen)?;
-    let mut runner = Runner { engine: Engine::new(), arguments, screen, interrupt, has_printed: false };
+    let mut engine = Engine::new();
+    placing::place(&mut engine, &arguments.parallel)?;
+    let mut runner = Runner { engine, arguments, screen, interrupt, has_printed: false };
     for (number, statement) in script::statements(&runner.engine, &scripts, screen)? {
         let ended = runner.statement(&statement);
         match ended.map_err(|error| scripts[number].failure(&error, Some(statement.span())))? {

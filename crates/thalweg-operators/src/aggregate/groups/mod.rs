@@ -17,6 +17,8 @@ pub mod whole;
 pub mod wide;
 pub mod words;
 
+use std::sync::Arc;
+
 use arrow_array::{ArrayRef, UInt32Array};
 use arrow_cast::cast;
 use arrow_row::{RowConverter, Rows, SortField};
@@ -35,6 +37,8 @@ use words::Texts;
 /// Brings key columns into the form in which they are looked up.
 pub struct KeyEncoder {
     form: Form,
+    /// How many columns there are.
+    width: usize,
 }
 
 enum Form {
@@ -95,7 +99,7 @@ impl KeyEncoder {
                 Form::Packed([first].into_iter().chain(others).map(Self::new).collect::<Result<_>>()?)
             }
         };
-        Ok(Self { form })
+        Ok(Self { form, width: types.len() })
     }
 
     /// A table without keys.
@@ -248,13 +252,24 @@ impl Groups {
         }
     }
 
-    /// The hash of each group's key, by which state is divided.
+    /// The hash of each group's key.
     pub fn hashes(&self, encoder: &KeyEncoder) -> Result<Vec<u64>> {
         if let Self::Bytes(groups) = self {
             return Ok((0..groups.count() as u32).map(|group| groups.hash(group)).collect());
         }
         let all = UInt32Array::from_iter_values(0..self.count() as u32);
         hash_columns(&self.columns(encoder, &all)?, self.count())
+    }
+
+    /// The hash of these key columns of each group, by which state is divided.
+    pub fn hashes_by(&self, encoder: &KeyEncoder, by: &[usize]) -> Result<Vec<u64>> {
+        if by.iter().copied().eq(0..encoder.width) {
+            return self.hashes(encoder);
+        }
+        let all = UInt32Array::from_iter_values(0..self.count() as u32);
+        let columns = self.columns(encoder, &all)?;
+        let columns: Vec<_> = by.iter().map(|column| Arc::clone(&columns[*column])).collect();
+        hash_columns(&columns, self.count())
     }
 
     /// A table of these groups only, numbered anew in this order.

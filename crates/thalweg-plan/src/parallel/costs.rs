@@ -1,0 +1,229 @@
+//! What rows cost in each node, and how many it gives: as measured in an earlier run, or estimated.
+//!
+//! Measured costs are an input of the compiler, read from a file, so that the same plan, settings and file give the same cut.
+
+use std::collections::BTreeMap;
+
+use datafusion_expr::Expr;
+use serde_json::{Value, json};
+use thalweg_core::{Error, Result};
+
+use crate::{
+    Node, NodeId, Plan,
+    node::{Aggregate, Sink, Source, Windows},
+    render::describe,
+};
+
+/// The version of files of costs.
+const VERSION: u64 = 1;
+
+/// What was measured of a node, all its instances together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// Rows that it took; of a source, those that it read.
+    pub rows_in: u64,
+    /// Rows that it gave.
+    pub rows_out: u64,
+    /// The time within its calls, in nanoseconds.
+    pub nanos: u64,
+}
+
+/// What was measured of the nodes of a plan, by label; empty if nothing was.
+pub type Costs = BTreeMap<String, Measured>;
+
+/// What a node does with a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cost {
+    /// Nanoseconds per row that it takes.
+    pub nanos: f64,
+    /// Rows that it gives per row that it takes.
+    pub rows: f64,
+}
+
+impl Measured {
+    /// As a file has it.
+    pub fn json(&self) -> Value {
+        json!({"rows_in": self.rows_in, "rows_out": self.rows_out, "nanoseconds": self.nanos})
+    }
+}
+
+/// Measured costs of any number of plans, as a file has them.
+///
+/// ```text
+/// {"version": 1, "plans": {"5c1f…": {"Filter 1": {"rows_in": 1000, "rows_out": 10, "nanoseconds": 4711}, …}, …}}
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CostFile(BTreeMap<String, Costs>);
+
+impl CostFile {
+    /// Reads what [`CostFile::json`] wrote.
+    ///
+    /// Errors: `Error::Query` if it is no such file, or of another version.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = |what: String| Error::query(format!("these are no costs of a plan: {what}"));
+        let value: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        if value["version"] != json!(VERSION) {
+            return Err(wrong(format!("the version is {}, expected {VERSION}", value["version"])));
+        }
+        let number = |node: &Value, key: &str| {
+            node[key].as_u64().ok_or_else(|| wrong(format!("\"{key}\" is {}, expected a whole number", node[key])))
+        };
+        let mut file = Self::default();
+        let plans = value["plans"].as_object().ok_or_else(|| wrong("\"plans\" is no object".to_string()))?;
+        for (plan, nodes) in plans {
+            let nodes = nodes.as_object().ok_or_else(|| wrong(format!("plan {plan} is no object")))?;
+            let mut costs = Costs::new();
+            for (label, node) in nodes {
+                let [rows_in, rows_out, nanos] = ["rows_in", "rows_out", "nanoseconds"].map(|key| number(node, key));
+                let measured = Measured { rows_in: rows_in?, rows_out: rows_out?, nanos: nanos? };
+                costs.insert(label.clone(), measured);
+            }
+            file.0.insert(plan.clone(), costs);
+        }
+        Ok(file)
+    }
+
+    /// All of it as JSON.
+    pub fn json(&self) -> Value {
+        let nodes = |costs: &Costs| costs.iter().map(|(label, cost)| (label.clone(), cost.json())).collect::<Value>();
+        let plans = self.0.iter().map(|(plan, costs)| (plan.clone(), nodes(costs))).collect::<Value>();
+        json!({"version": VERSION, "plans": plans})
+    }
+
+    /// Takes in what was measured of a plan.
+    pub fn add(&mut self, plan: &Plan, costs: Costs) {
+        self.0.insert(fingerprint(plan), costs);
+    }
+
+    /// What was measured of a plan.
+    ///
+    /// Errors: `Error::Query` if it is not among those that were measured.
+    pub fn of(&self, plan: &Plan) -> Result<Costs> {
+        let none = || {
+            Error::query("the costs are those of another plan")
+                .with_hint("measure this one: thalweg explain --analyze --costs FILE")
+        };
+        self.0.get(&fingerprint(plan)).cloned().ok_or_else(none)
+    }
+}
+
+/// A number for a plan's text: that of its nodes with their inputs, whatever the settings.
+pub fn fingerprint(plan: &Plan) -> String {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for (id, planned) in plan.nodes() {
+        for byte in format!("{} {:?}\n", describe(plan, id), planned.inputs).bytes() {
+            // FNV-1a: the same everywhere and always.
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    format!("{hash:016x}")
+}
+
+/// What is guessed of nodes, in nanoseconds of CPU time per row. Where a figure is measured it is from docs/book/performance.md, on
+/// the machine described there; the others are set beside those.
+mod guess {
+    /// A row that stays in memory: selection, all kept, 0.00064 CPU s/M rows.
+    pub const READ: f64 = 0.64;
+    /// Ingestion of CSV, departures.
+    pub const CSV: f64 = 120.0;
+    /// Ingestion of JSON lines, departures.
+    pub const JSON: f64 = 280.0;
+    /// A predicate: selection of 10 %, 0.00105.
+    pub const PREDICATE: f64 = 1.05;
+    /// An expression that is computed; set as a predicate.
+    pub const EXPRESSION: f64 = 1.05;
+    /// A row that is copied: the best case of the shuffle's page, 16 bytes, 0.0034.
+    pub const COPY: f64 = 3.4;
+    /// An average over all, out of order, exact sums: 0.0082.
+    pub const AGGREGATE: f64 = 8.2;
+    /// An average of 10 k keys, exact sums: 0.0106.
+    pub const KEYED: f64 = 10.6;
+    /// An average of 10 k keys of text: 0.0269. A row that is sorted is set as one.
+    pub const TEXT: f64 = 26.9;
+    /// A call of a function of the program; set as a text.
+    pub const CALL: f64 = 26.9;
+    /// An exchange by key, 16 bytes to 32 instances: `exchange-buffered` of the shuffle's page, 0.0064.
+    pub const EXCHANGE: f64 = 6.4;
+    /// What a predicate keeps, of which nothing is known: Selinger et al., "Access Path Selection", table 1, for a comparison.
+    pub const KEPT: f64 = 1.0 / 3.0;
+    /// Groups per row, of keys of which nothing is known: as many as 10 k keys give in a window of a million rows.
+    pub const GROUPS: f64 = 0.01;
+}
+
+/// What a row costs that is divided by its key, at the sender.
+pub const EXCHANGE: f64 = guess::EXCHANGE;
+
+/// What a node is guessed to cost.
+pub fn estimated(plan: &Plan, id: NodeId) -> Cost {
+    let cost = |nanos, rows| Cost { nanos, rows };
+    match &plan.node(id).node {
+        Node::Source(source) => cost(read(source), 1.0),
+        Node::Values(_) => cost(guess::READ, 1.0),
+        Node::Filter(_) => cost(guess::PREDICATE, guess::KEPT),
+        Node::Map(map) => {
+            let computed = map.expressions.iter().filter(|expression| !matches!(expression, Expr::Column(_)));
+            cost(computed.count() as f64 * guess::EXPRESSION, 1.0)
+        }
+        Node::Window(windows) => cost(guess::COPY * overlap(windows), overlap(windows)),
+        Node::Aggregate(aggregate) => aggregated(plan, id, aggregate),
+        Node::Split(split) => cost(split.predicates.len() as f64 * guess::PREDICATE, 1.0),
+        // Branches share the rows of their split, of which nothing is known.
+        Node::Branch(_) => cost(0.0, 1.0),
+        Node::Union | Node::Limit(_) => cost(guess::READ, 1.0),
+        Node::Batch(_) => cost(guess::COPY, 1.0),
+        Node::Function(_) => cost(guess::CALL, 1.0),
+        Node::Sort(_) => cost(guess::TEXT, 1.0),
+        Node::Sink(Sink::Discard) => cost(0.0, 1.0),
+        Node::Sink(_) => cost(guess::READ, 1.0),
+    }
+}
+
+fn read(source: &Source) -> f64 {
+    let options = &source.table.options;
+    let path = options.get("path").unwrap_or_default();
+    match options.get("format") {
+        Some("csv") => guess::CSV,
+        Some("json") => guess::JSON,
+        // The format of a file follows from its name.
+        None if path.contains(".csv") => guess::CSV,
+        None if path.contains(".json") => guess::JSON,
+        _ => guess::READ,
+    }
+}
+
+fn overlap(windows: &Windows) -> f64 {
+    windows.size.0 as f64 / windows.step.unwrap_or(windows.slide).0.max(1) as f64
+}
+
+fn aggregated(plan: &Plan, id: NodeId, aggregate: &Aggregate) -> Cost {
+    if aggregate.keys.is_empty() {
+        return Cost { nanos: guess::AGGREGATE, rows: 0.0 };
+    }
+    let keys = plan.node(id).schema.columns.fields().iter().skip(super::fuse::first_key(aggregate));
+    let has_text = keys.take(aggregate.keys.len()).any(|field| !field.data_type().is_primitive());
+    Cost { nanos: if has_text { guess::TEXT } else { guess::KEYED }, rows: guess::GROUPS }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_costs_are_read_as_they_were_written() {
+        let measured = Measured { rows_in: 1000, rows_out: 10, nanos: u64::MAX };
+        let nodes = Costs::from([("Filter 1".to_string(), measured), ("Map 2".to_string(), Measured::default())]);
+        let file = CostFile([("5c1f".to_string(), nodes), ("0".to_string(), Costs::new())].into());
+        let text = file.json().to_string();
+        assert_eq!(CostFile::parse(&text).unwrap(), file);
+        for (part, other, why) in [
+            ("\"version\":1", "\"version\":2", "the version is 2, expected 1"),
+            ("\"rows_in\":1000", "\"rows_in\":-1", "\"rows_in\" is -1, expected a whole number"),
+            ("\"plans\"", "\"plan\"", "\"plans\" is no object"),
+            ("{", "[", ""),
+        ] {
+            assert!(text.contains(part));
+            let error = CostFile::parse(&text.replacen(part, other, 1)).unwrap_err().to_string();
+            assert!(error.starts_with("these are no costs of a plan: ") && error.contains(why), "{error}");
+        }
+    }
+}

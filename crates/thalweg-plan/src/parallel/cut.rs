@@ -1,0 +1,155 @@
+//! Which nodes run together: StreamCloud's three strategies.
+//!
+//! ```text
+//! Source ─ Filter ─ Aggregate ─ Filter ─ Aggregate ─ Map
+//! └───────0──────┘ └────────1─────────┘ └──────2───────┘   subquery-cluster: cut before each node with a state
+//! └───────0──────┘ └────────1─────────┘ └──────2───────┘   query-cluster: cut there too, and all instances run all of it
+//! └──0──┘ └──1───┘ └───2────┘ └──3────┘ └────4───┘ └─5─┘   operator-cluster: cut before each node
+//! ```
+//!
+//! Source: Gulisano et al., "StreamCloud: A Large Scale Data Streaming System", §III-B, figure 2. There, a node without a state
+//! shares any rows with any number of instances. Here it has as many instances as what it takes its rows from, so that the order
+//! of each source partition stays.
+
+use thalweg_core::KeyGroups;
+
+use super::{
+    SubqueryId,
+    fuse::{Keyed, fused},
+    order::must_gather,
+};
+use crate::{
+    Node, NodeId, Plan,
+    node::{Aggregate, Anchor, Windowing},
+    settings::{Merge, Settings, Strategy},
+};
+
+/// A subquery of which it is not decided yet how many instances it has.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// A chain: each node takes the rows of the one before.
+    pub nodes: Vec<NodeId>,
+    /// Where rows come from, by port of the first node.
+    pub inputs: Vec<SubqueryId>,
+    /// How many instances there may be.
+    pub size: Size,
+    /// The aggregates whose groups are divided among the instances.
+    pub keyed: Vec<Keyed>,
+}
+
+/// How many instances a subquery may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// At most so many.
+    UpTo(usize),
+    /// As many as this one, one to one.
+    As(SubqueryId),
+}
+
+/// The subqueries of a plan, each behind its inputs.
+pub fn drafts(plan: &Plan) -> Vec<Draft> {
+    let mut drafts: Vec<Draft> = Vec::new();
+    let mut home: Vec<SubqueryId> = Vec::new();
+    for (id, planned) in plan.nodes() {
+        let before = planned.inputs.iter().map(|input| home[input.0]).collect::<Vec<_>>();
+        let is_gathered = must_gather(plan, id) && before.iter().any(|input| is_divided(*input, &drafts));
+        let only = before.first().copied().filter(|b| before.len() == 1 && is_free(plan, id, &drafts[b.0]));
+        let only = only.filter(|_| !is_gathered);
+        let alike = only.filter(|_| plan.settings.strategy == Strategy::SubqueryCluster);
+        let alike = alike.and_then(|b| Some((b, fused(plan, id, &drafts[b.0].nodes, &drafts[b.0].keyed)?)));
+        let place = match (alike, only.filter(|b| joins(plan, id, &drafts, *b))) {
+            (Some((place, keyed)), _) => {
+                drafts[place.0].keyed = keyed;
+                place
+            }
+            (None, Some(place)) => place,
+            (None, None) => {
+                let size = if is_gathered { Size::UpTo(1) } else { size(plan, id, &before, &drafts) };
+                let keyed = keyed(plan, id, size);
+                drafts.push(Draft { nodes: Vec::new(), inputs: before, size, keyed });
+                SubqueryId(drafts.len() - 1)
+            }
+        };
+        drafts[place.0].nodes.push(id);
+        home.push(place);
+    }
+    drafts
+}
+
+/// The most instances of a subquery.
+pub fn most(drafts: &[Draft], subquery: SubqueryId) -> usize {
+    match drafts[subquery.0].size {
+        Size::UpTo(most) => most,
+        Size::As(other) => self::most(drafts, other),
+    }
+}
+
+/// Whether a node's input ends a subquery and serves nobody else.
+fn is_free(plan: &Plan, id: NodeId, subquery: &Draft) -> bool {
+    let input = plan.node(id).inputs[0];
+    subquery.nodes.last() == Some(&input) && plan.consumers(input).count() == 1
+}
+
+/// Whether a node runs with its only input: it has no state, or there is just one instance.
+fn joins(plan: &Plan, id: NodeId, drafts: &[Draft], before: SubqueryId) -> bool {
+    let node = &plan.node(id).node;
+    let begins_anew = matches!(node, Node::Aggregate(_) | Node::Branch(_));
+    let follows = node.is_stateless() || (most(drafts, before) == 1 && !begins_anew);
+    // An output of a split does nothing: it goes with what takes its rows.
+    let is_output = matches!(plan.node(plan.node(id).inputs[0]).node, Node::Branch(_));
+    follows && (is_output || plan.settings.strategy != Strategy::OperatorCluster)
+}
+
+/// Whether aggregates are divided at all.
+fn divides_keys(settings: &Settings) -> bool {
+    settings.divides_keys || settings.merge == Merge::Arrival
+}
+
+fn size(plan: &Plan, id: NodeId, before: &[SubqueryId], drafts: &[Draft]) -> Size {
+    let node = &plan.node(id).node;
+    let Some(first) = before.first().copied() else {
+        let partitions = if let Node::Source(source) = node { source.partitions } else { 1 };
+        return Size::UpTo(plan.settings.parallelism.min(partitions).max(1));
+    };
+    match node {
+        Node::Aggregate(aggregate) if divides_keys(&plan.settings) && is_divided_by_keys(aggregate) => {
+            Size::UpTo(plan.settings.parallelism.min(KeyGroups::default().count()))
+        }
+        Node::Branch(_) if plan.settings.strategy != Strategy::SubqueryCluster => Size::As(first),
+        node if node.is_stateless() && plan.settings.strategy != Strategy::SubqueryCluster => Size::As(first),
+        Node::Union if plan.settings.strategy == Strategy::QueryCluster && are_alike(before, drafts) => Size::As(first),
+        _ => Size::UpTo(1),
+    }
+}
+
+/// Whether subqueries have as many instances, and all of them hear what their instances hear of each other, or none does: what is
+/// idle is then idle for all of their rows.
+fn are_alike(subqueries: &[SubqueryId], drafts: &[Draft]) -> bool {
+    let shape = |subquery: &SubqueryId| (most(drafts, *subquery), is_divided(*subquery, drafts));
+    subqueries.iter().all(|subquery| shape(subquery) == shape(&subqueries[0]))
+}
+
+/// Whether the rows that a subquery has are those of an aggregate that were divided by keys, be it behind others that it takes them
+/// from one to one.
+pub(super) fn is_divided(subquery: SubqueryId, drafts: &[Draft]) -> bool {
+    match drafts[subquery.0].size {
+        Size::UpTo(_) => !drafts[subquery.0].keyed.is_empty(),
+        Size::As(other) => is_divided(other, drafts),
+    }
+}
+
+fn keyed(plan: &Plan, id: NodeId, size: Size) -> Vec<Keyed> {
+    match &plan.node(id).node {
+        Node::Aggregate(aggregate) if size != Size::UpTo(1) => {
+            vec![Keyed { node: id, by: (0..aggregate.keys.len()).collect() }]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether the rows of a key tell all that is asked of it. Where windows are aligned to the first row, only who sees all rows
+/// knows which that is.
+pub fn is_divided_by_keys(aggregate: &Aggregate) -> bool {
+    let sees_all = matches!(&aggregate.windowing, Windowing::Assigned(windows) if windows.anchor == Anchor::FirstRow);
+    !aggregate.keys.is_empty() && !sees_all
+}

@@ -1,0 +1,329 @@
+//! Strategies: whatever is placed together, and in however many instances, the rows are those of one instance; and aggregates
+//! that partition alike need one exchange.
+
+use std::{collections::HashMap, sync::Arc};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use testkit::{
+    script::{Item, Script, Scripts},
+    show,
+};
+use thalweg::{Engine, ExplainFormat, Query, engine::explain_parallel};
+
+const STRATEGIES: [&str; 3] = ["subquery-cluster", "query-cluster", "operator-cluster"];
+
+/// Rows in a batch, workers, and the seed of barriers at which states are saved and loaded.
+const RUNS: [(usize, usize, Option<u64>); 4] = [(7, 2, Some(2)), (4096, 5, None), (3, 3, Some(3)), (7, 5, Some(4))];
+
+const SEEDS: u64 = 2;
+
+const WINDOW: &str = "TUMBLE(t, ts, INTERVAL '10' SECOND)";
+
+/// Partitions of rows of a second, a number, a text, a float and a value, of which some are late.
+fn script(seed: u64) -> Script {
+    let mut random = StdRng::seed_from_u64(seed);
+    let partitions = random.random_range(1..4);
+    let partition = |random: &mut StdRng| {
+        let mut time = 0;
+        let mut row = |random: &mut StdRng| {
+            time += random.random_range(0..3);
+            let late = if random.random_bool(0.05) { 30 } else { random.random_range(0..4) };
+            let key = random.random_bool(0.9).then(|| random.random_range(0..6).to_string());
+            let word = random
+                .random_bool(0.9)
+                .then(|| ["a", "b", "a longer word than fits"][random.random_range(0..3)].to_string());
+            let float = ["0.0", "-0.0", "NaN", "0.5"][random.random_range(0..4)].to_string();
+            let value = random.random_range(-50..50).to_string();
+            Item::Row(vec![Some((time - late.min(time)).to_string()), key, word, Some(float), Some(value)])
+        };
+        (0..random.random_range(0..150)).map(|_| row(random)).collect()
+    };
+    (0..partitions).map(|_| partition(&mut random)).collect()
+}
+
+fn engine(script: &Script, settings: &str, barriers: Option<u64>) -> Engine {
+    let mut scripts = Scripts::new(HashMap::from([("t".to_string(), script.clone())]));
+    if let Some(seed) = barriers {
+        scripts = scripts.with_barriers(seed);
+    }
+    let mut engine = Engine::with_connectors(vec![Arc::new(scripts)]);
+    engine.reload_at_barriers();
+    let table = "CREATE TABLE t (ts TIMESTAMP, k BIGINT, w STRING, x DOUBLE, v BIGINT, \
+                 WATERMARK FOR ts AS ts - INTERVAL '4' SECOND) WITH ('connector' = 'script')";
+    engine.sql(&format!("SET 'batch.linger' = '0 ms'; {settings} {table}")).unwrap();
+    engine
+}
+
+/// The rows of a query, in the order of their text if it is said so, and how many rows were late.
+fn rows_of(mut query: Query, is_sorted: bool) -> (Vec<String>, u64) {
+    let mut lines: Vec<String> = query.by_ref().flat_map(|batch| show::lines(&batch.unwrap()).unwrap()).collect();
+    if is_sorted {
+        lines.sort();
+    }
+    (lines, query.metrics().late_rows)
+}
+
+fn settings(strategy: &str, merge: &str, batch: usize, workers: usize) -> String {
+    format!(
+        "SET 'parallel.strategy' = '{strategy}'; SET 'batch.rows' = '{batch}'; SET 'parallelism' = '{workers}'; \
+         SET 'merge' = '{merge}';"
+    )
+}
+
+/// Runs a query whose rows come in any order with every strategy; its rows are those of one instance.
+fn check(run: impl Fn(&mut Engine) -> Query) {
+    check_rows(false, run);
+}
+
+/// Runs a query whose rows come in the order of an aggregate with every strategy; its rows are those of one instance, and in its
+/// order where that is asked for.
+fn check_in_order(run: impl Fn(&mut Engine) -> Query) {
+    check_rows(true, run);
+}
+
+fn check_rows(is_ordered: bool, run: impl Fn(&mut Engine) -> Query) {
+    let mut rows = 0;
+    for seed in 0..SEEDS {
+        let script = script(seed);
+        let one = |is_sorted| rows_of(run(&mut engine(&script, "SET 'parallelism' = '1';", None)), is_sorted);
+        let expected = [one(false), one(true)];
+        rows += expected[0].0.len();
+        for strategy in STRATEGIES {
+            for (number, (batch, workers, barriers)) in RUNS.into_iter().enumerate() {
+                let merge = ["ordered", "arrival"][(number + seed as usize) % 2];
+                let settings = settings(strategy, merge, batch, workers);
+                let is_sorted = !is_ordered || merge == "arrival";
+                let found = rows_of(run(&mut engine(&script, &settings, barriers)), is_sorted);
+                let expected = &expected[usize::from(is_sorted)];
+                assert_eq!(&found, expected, "seed {seed}, {settings} barriers {barriers:?}");
+            }
+        }
+    }
+    assert!(rows > 0, "there was nothing to compare");
+}
+
+/// How a query of three partitions is divided among four instances.
+fn explained(strategy: &str, sql: &str) -> String {
+    explained_among(4, strategy, "arrival", sql)
+}
+
+fn explained_among(workers: usize, strategy: &str, merge: &str, sql: &str) -> String {
+    let script = vec![Vec::new(); 3];
+    let mut engine = engine(&script, &settings(strategy, merge, 100, workers), None);
+    let statement = engine.parse(sql).unwrap().pop().unwrap();
+    let plan = engine.plan(&statement).unwrap().unwrap();
+    explain_parallel(&plan, ExplainFormat::Text)
+}
+
+#[test]
+fn filters_and_maps() {
+    check(|engine| engine.sql("SELECT k, v + 1 AS v FROM (SELECT k, v FROM t WHERE v % 3 <> 0) WHERE k > 1").unwrap());
+}
+
+#[test]
+fn aggregates_and_what_follows_them() {
+    let sql = format!(
+        "SELECT window_start, k + 1 AS k, n, s FROM
+         (SELECT window_start, window_end, k, count(*) AS n, sum(v) AS s FROM {WINDOW} GROUP BY window_start, window_end, k)
+         WHERE n > 1"
+    );
+    check_in_order(|engine| engine.sql(&sql).unwrap());
+}
+
+#[test]
+fn unions_of_aggregates_and_of_what_is_not_divided() {
+    let counted = |key: &str| format!("SELECT CAST({key} AS STRING) AS k, count(*) AS n FROM t GROUP BY {key}");
+    let both = format!("{} UNION ALL {}", counted("k"), counted("w"));
+    check(|engine| engine.sql(&format!("SELECT k, n + 1 AS n FROM ({both}) WHERE n > 0")).unwrap());
+    let mixed = format!("{} UNION ALL SELECT w AS k, v AS n FROM t WHERE v > 0", counted("k"));
+    check(|engine| engine.sql(&format!("SELECT k, count(*) AS n FROM ({mixed}) GROUP BY k")).unwrap());
+}
+
+#[test]
+fn splits_of_what_is_divided() {
+    check(|engine| {
+        let topology = engine.topology();
+        let counts = topology.table("t").key_by(["k"]).aggregate(["count(*) AS n", "sum(v) AS s"]);
+        let [few, many] = counts.split(["n < 5"])[..] else { panic!("two outputs") };
+        let few = few.map(["k", "s + 1 AS s"]).filter("s <> 3");
+        few.union(many.map(["k", "s"])).key_by(["s % 5 AS s"]).aggregate(["count(*) AS n"]).start().unwrap()
+    });
+}
+
+/// A query, and what is said of its second aggregate.
+const CASCADES: [(&str, Option<&str>); 12] = [
+    (
+        "SELECT k, max(n) AS m FROM (SELECT k, count(*) AS n FROM t GROUP BY k) WHERE n > 1 GROUP BY k",
+        Some("same keys"),
+    ),
+    (
+        "SELECT k, w, max(n) AS m FROM (SELECT w, k, n + 1 AS n FROM (SELECT k, w, count(*) AS n FROM t GROUP BY k, w)) GROUP BY w, k",
+        Some("same keys"),
+    ),
+    (
+        "SELECT k, sum(n) AS m FROM (SELECT k, w, count(*) AS n FROM t GROUP BY k, w) GROUP BY k",
+        Some("same keys, by k alone"),
+    ),
+    (
+        "SELECT w, sum(n) AS m FROM (SELECT k, w, count(*) AS n FROM t GROUP BY k, w) GROUP BY w",
+        Some("same keys, by w alone"),
+    ),
+    (
+        "SELECT x, sum(n) AS m FROM (SELECT k, x, count(*) AS n FROM t GROUP BY k, x) GROUP BY x",
+        Some("same keys, by x alone"),
+    ),
+    (
+        "SELECT p, max(n) AS m FROM (SELECT p, w, count(*) AS n FROM (SELECT v % 4 AS p, w FROM t) GROUP BY p, w) GROUP BY p",
+        Some("alone"),
+    ),
+    ("SELECT k, n, count(*) AS m FROM (SELECT k, count(*) AS n FROM t GROUP BY k) GROUP BY k, n", Some("same keys")),
+    // What is no key of both, or not what it was, needs an exchange.
+    ("SELECT n, count(*) AS m FROM (SELECT k, count(*) AS n FROM t GROUP BY k) GROUP BY n", None),
+    ("SELECT k / 2 AS h, sum(n) AS m FROM (SELECT k, count(*) AS n FROM t GROUP BY k) GROUP BY k / 2", None),
+    (
+        "SELECT CAST(x AS BIGINT) AS i, sum(n) AS m FROM (SELECT x, count(*) AS n FROM t WHERE x < 2 GROUP BY x) GROUP BY CAST(x AS BIGINT)",
+        None,
+    ),
+    (
+        "SELECT k, sum(n) AS m FROM (SELECT k + 1 AS k, n FROM (SELECT k, count(*) AS n FROM t GROUP BY k)) GROUP BY k",
+        None,
+    ),
+    ("SELECT sum(n) AS m FROM (SELECT k, count(*) AS n FROM t GROUP BY k)", None),
+];
+
+/// The same in windows.
+const IN_WINDOWS: [(&str, Option<&str>); 4] = [
+    (
+        "SELECT window_start, k, max(n) AS m FROM
+         (SELECT window_start, window_end, k, w, count(*) AS n FROM WINDOWED GROUP BY window_start, window_end, k, w)
+         GROUP BY window_start, window_end, k",
+        Some("same keys, by k alone"),
+    ),
+    (
+        "SELECT window_start, k, n, count(*) AS m FROM
+         (SELECT window_start, window_end, k, count(*) AS n FROM WINDOWED GROUP BY window_start, window_end, k)
+         WHERE n > 1 GROUP BY window_start, window_end, k, n",
+        Some("same keys"),
+    ),
+    (
+        "SELECT window_start, max(n) AS m FROM
+         (SELECT window_start, window_end, k, count(*) AS n FROM WINDOWED GROUP BY window_start, window_end, k)
+         GROUP BY window_start, window_end",
+        None,
+    ),
+    (
+        "SELECT s, sum(n) AS m FROM
+         (SELECT window_start AS s, k, count(*) AS n FROM WINDOWED GROUP BY window_start, window_end, k) GROUP BY s",
+        None,
+    ),
+];
+
+fn cascades() -> impl Iterator<Item = (String, Option<&'static str>)> {
+    let windowed = IN_WINDOWS.into_iter().map(|(sql, said)| (sql.replace("WINDOWED", WINDOW), said));
+    CASCADES.into_iter().map(|(sql, said)| (sql.to_string(), said)).chain(windowed)
+}
+
+#[test]
+fn aggregates_behind_each_other_have_the_rows_of_one_instance() {
+    for (sql, _) in cascades() {
+        check_in_order(|engine| engine.sql(&sql).unwrap());
+    }
+}
+
+#[test]
+fn aggregates_that_partition_alike_are_fused() {
+    for (sql, said) in cascades() {
+        let text = explained("subquery-cluster", &sql);
+        match said {
+            Some(said) => {
+                assert!(text.contains(&format!("{said}]")), "{sql}\n{text}");
+                assert!(text.contains("[fused with subquery 1: same keys"), "{sql}\n{text}");
+                assert_eq!(text.matches("128 key groups").count(), 1, "{sql}\n{text}");
+            }
+            None => assert!(!text.contains("fused"), "{sql}\n{text}"),
+        }
+        // There each node with a state has an exchange.
+        assert!(!explained("query-cluster", &sql).contains("fused"), "{sql}");
+    }
+}
+
+#[test]
+fn a_third_aggregate_narrows_what_the_first_is_divided_by() {
+    let sql = "SELECT k, sum(m) AS m FROM (SELECT k, w, sum(n) AS m FROM
+                   (SELECT k, w, x, count(*) AS n FROM t GROUP BY k, w, x) GROUP BY k, w) GROUP BY k";
+    let text = explained("subquery-cluster", sql);
+    assert_eq!(text.matches("[fused with subquery 1: same keys, by k alone]").count(), 2, "{text}");
+    assert!(text.contains("0 by key k, 128 key groups"), "{text}");
+    check_in_order(|engine| engine.sql(sql).unwrap());
+}
+
+#[test]
+fn strategies_place_what_their_names_say() {
+    let sql = format!(
+        "SELECT window_start, k + 1 AS k, n FROM
+         (SELECT window_start, window_end, k, count(*) AS n FROM {WINDOW} GROUP BY window_start, window_end, k) WHERE n > 1"
+    );
+    let instances = |text: &str| -> Vec<String> {
+        let rows = text
+            .lines()
+            .skip(3)
+            .filter(|line| line.split_whitespace().nth(1).is_some_and(|word| word.parse::<usize>().is_ok()));
+        rows.map(|line| line.split_whitespace().nth(1).unwrap().to_string()).collect()
+    };
+    let placed = STRATEGIES.map(|strategy| explained(strategy, &sql));
+    assert_eq!(instances(&placed[0]), ["3", "4", "1"], "{}", placed[0]);
+    assert_eq!(instances(&placed[1]), ["3", "4", "1"], "{}", placed[1]);
+    assert_eq!(instances(&placed[2]), ["3", "3", "4", "4", "4", "1"], "{}", placed[2]);
+    assert_eq!(placed[2].matches("one to one").count(), 3, "{}", placed[2]);
+    assert!(placed.iter().all(|text| text.contains("by key k, 128 key groups; merged by arrival")));
+    let ordered = STRATEGIES.map(|strategy| explained_among(4, strategy, "ordered", &sql));
+    for (ordered, arrival) in ordered.iter().zip(&placed) {
+        assert_eq!(instances(ordered), instances(arrival), "{ordered}");
+        assert_eq!(ordered.matches("all to one; merged in order").count(), 1, "{ordered}");
+        assert_eq!(ordered.matches("merged by arrival").count(), 1, "{ordered}");
+    }
+}
+
+#[test]
+fn what_depends_on_the_order_of_rows_is_neither_fused_nor_connected_one_to_one() {
+    let fast = "SET 'float.sum' = 'fast';";
+    for strategy in STRATEGIES {
+        let explained = |merge: &str, sql: &str| {
+            let mut engine = engine(&vec![Vec::new(); 3], &(settings(strategy, merge, 100, 4) + fast), None);
+            let statement = engine.parse(sql).unwrap().pop().unwrap();
+            explain_parallel(&engine.plan(&statement).unwrap().unwrap(), ExplainFormat::Text)
+        };
+        let cascade = "SELECT k, sum(n) AS m FROM (SELECT k, sum(x) AS n FROM t GROUP BY k) GROUP BY k";
+        let text = explained("ordered", cascade);
+        assert_eq!(text.matches("all to one; merged in order").count(), 1, "{text}");
+        assert_eq!((text.matches("128 key groups").count(), text.contains("fused")), (1, false), "{text}");
+        let text = explained("arrival", cascade);
+        assert!(
+            !text.contains("merged in order") && !text.contains("all to one; merged by arrival\n           Agg"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn unions_are_divided_where_what_is_idle_is_idle_for_all_of_their_rows() {
+    let union_of = |strategy: &str, merge: &str, other: &str, then: &str| {
+        let sql = format!("SELECT k, n FROM (SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL {other}) {then}");
+        let text = explained_among(3, strategy, merge, &sql);
+        let lines: Vec<_> = text.lines().collect();
+        let place = lines.iter().position(|line| line.trim() == "Union").unwrap_or_else(|| panic!("{text}"));
+        lines[place - 1].split_whitespace().nth(1).unwrap().to_string()
+    };
+    let union = |strategy: &str, other: &str| union_of(strategy, "arrival", other, "");
+    let (counts, rows) = ("SELECT v AS k, count(*) AS n FROM t GROUP BY v", "SELECT k, v AS n FROM t");
+    assert_eq!(union("query-cluster", counts), "3");
+    assert_eq!(
+        union("query-cluster", rows),
+        "1",
+        "its partitions are idle one by one, and the groups' instances are not"
+    );
+    assert_eq!(union("subquery-cluster", counts), "1");
+    let in_order = |then: &str| union_of("query-cluster", "ordered", counts, then);
+    assert_eq!(in_order(""), "1", "each of the two comes in its order");
+    assert_eq!(in_order("ORDER BY k, n"), "3", "nobody sees an order");
+}
