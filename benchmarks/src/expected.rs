@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn dense_averages_are_those_of_each_window() {
-        let stream = stream::readings(300, Keys::Uniform(3), 1_000, 20_000).unwrap();
+        let stream = stream::readings(300, 1, Keys::Uniform(3), 1_000, 20_000).unwrap();
         let windows = Windows { size: 60_000, slide: 20_000 };
         let expected = Expected::averages(&stream, windows, Groups::Keys(3));
         let mut found = 0;
@@ -211,7 +211,7 @@ mod tests {
 
         use arrow_array::{ArrayRef, Float64Array, TimestampMicrosecondArray};
 
-        let stream = stream::readings(2_000, Keys::Uniform(1), 1_000, 0).unwrap();
+        let stream = stream::readings(2_000, 1, Keys::Uniform(1), 1_000, 0).unwrap();
         let expected = Expected::averages(&stream, Windows { size: 1_000_000, slide: 1_000_000 }, Groups::One);
         let rows = |rows: &[(i64, f64)]| {
             let starts = TimestampMicrosecondArray::from_iter_values(rows.iter().map(|(start, _)| *start));

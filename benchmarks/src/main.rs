@@ -21,6 +21,7 @@ mod lines;
 mod live;
 mod machine;
 mod measure;
+mod parallel;
 mod peers;
 mod scratch;
 mod selection;
@@ -84,6 +85,8 @@ enum Workload {
     Selection,
     /// Averages, distinct values and medians in windows over event time, 24-byte rows in memory.
     Window,
+    /// Aggregates that are divided among 1 to 64 instances, in one phase and in two; not among all.
+    Parallel,
     /// Text into columns: CSV and JSON lines, 200 MB each in the directory for temporary files.
     Ingest,
     /// From the instant at which a row is due to its result, at 10 k, 100 k and 1 M rows/s, beside the jitter of an idle loop.
@@ -132,13 +135,17 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 fn measure(arguments: &Arguments) -> Result<Vec<Measurement>, Box<dyn Error>> {
     let flink = if arguments.peers { Some(Flink::prepare()?) } else { None };
     let mut report = Report::new(arguments.quick, &arguments.only)?;
-    let all: Vec<_> =
-        Workload::value_variants().iter().copied().filter(|one| !matches!(one, Workload::Shuffle)).collect();
+    let all: Vec<_> = Workload::value_variants()
+        .iter()
+        .copied()
+        .filter(|one| !matches!(one, Workload::Shuffle | Workload::Parallel))
+        .collect();
     let chosen = if arguments.workloads.is_empty() { &all } else { &arguments.workloads };
     for workload in chosen {
         match workload {
             Workload::Selection => selection::run(&mut report)?,
             Workload::Window => window::run(&mut report)?,
+            Workload::Parallel => parallel::run(&mut report)?,
             Workload::Ingest => ingest::run(&mut report)?,
             Workload::Latency => latency::run(&mut report)?,
             Workload::Shuffle => shuffle::run(&mut report, &arguments.shuffle)?,

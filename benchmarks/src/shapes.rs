@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn what_is_read_is_what_was_made() {
-        let stream = stream::readings(3_000, Keys::Uniform(1_000), 1, 0).unwrap();
+        let stream = stream::readings(3_000, 1, Keys::Uniform(1_000), 1, 0).unwrap();
         for shape in [Shape::Whole, Shape::Pair, Shape::Text, Shape::Dictionary, Shape::TextAndDay] {
             let shaped = shape.shape(&stream, 1_000).unwrap();
             assert_eq!(shaped[0][0].num_columns(), 2 + shape.columns().len());

@@ -65,15 +65,21 @@ impl fmt::Display for Keys {
     }
 }
 
-/// Rows of 24 bytes in one partition: event time, key, value, which is a number of eighths. Times go up by `step` microseconds
-/// from row to row, and a row may be out of order by as much as `disorder`.
-pub fn readings(rows: usize, keys: Keys, step: i64, disorder: i64) -> Result<Vec<Vec<RecordBatch>>, String> {
+/// Rows of 24 bytes in partitions that come as far in time: event time, key, value, which is a number of eighths. Times go up by `step` microseconds
+/// from row to row of all, and a row may be out of order by as much as `disorder`.
+pub fn readings(
+    rows: usize,
+    partitions: usize,
+    keys: Keys,
+    step: i64,
+    disorder: i64,
+) -> Result<Vec<Vec<RecordBatch>>, String> {
     let mut random = StdRng::seed_from_u64(42);
     let mut key = keys.sampler();
-    parted(rows, 1, |first, rows| {
+    parted(rows, partitions, |first, rows| {
         let times = (0..rows).map(|row| {
             let late = if disorder > 0 { random.random_range(0..disorder) } else { 0 };
-            (first + row) as i64 * step - late
+            ((first + row) * partitions) as i64 * step - late
         });
         let times: ArrayRef = Arc::new(TimestampMicrosecondArray::from_iter_values(times));
         let keyed: Vec<i64> = (0..rows).map(|_| key(&mut random)).collect();

@@ -127,7 +127,7 @@ pub fn run(report: &mut Report) -> Result<(), String> {
             continue;
         }
         let rows = 1 << if report.is_quick() { input.rows.1 } else { input.rows.0 };
-        let stream = stream::readings(rows, input.keys, SECOND / ROWS_A_SECOND, input.disorder)?;
+        let stream = stream::readings(rows, 1, input.keys, SECOND / ROWS_A_SECOND, input.disorder)?;
         let mut cases = Vec::new();
         for question in input.queries.iter().filter(|question| report.wants(&variant(question))) {
             let memory = Memory::default();

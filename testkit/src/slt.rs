@@ -165,8 +165,9 @@ fn run(case: &Case, variant: Variant) -> Outcome {
     let memory = 64 * workers * workers;
     // Each case meets each strategy with some number of workers.
     let strategy = STRATEGIES[(case.line + workers / 4) % STRATEGIES.len()];
+    let phases = ["auto", "two"][(case.line + workers) % 2];
     let settings = format!(
-        "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'merge' = '{merge}';
+        "SET 'aggregate.phases' = '{phases}'; SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'merge' = '{merge}';
          SET 'parallel.strategy' = '{strategy}'; SET 'exchange.memory' = '{memory} KiB'; {}",
         case.declarations
     );

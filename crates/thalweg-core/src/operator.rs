@@ -38,6 +38,12 @@ pub trait Operator: Send {
         Ok(Progress::Done)
     }
 
+    /// Puts out what is held back only because it is cheaper later: called before a barrier or idleness passes, behind which
+    /// others do not wait for it.
+    fn flush(&mut self, _out: &mut Output) -> Result<Progress> {
+        Ok(Progress::Done)
+    }
+
     /// What outlives a batch, if anything.
     fn state(&mut self) -> Option<&mut dyn State> {
         None

@@ -20,8 +20,10 @@ pub enum Node {
     Map(Map),
     /// Puts each row into its windows, one output row per window, and appends the window's bounds.
     Window(Windows),
-    /// Computes aggregates per window and key.
+    /// Computes aggregates per window and key; of states that a [`Node::Partial`] behind which it stands gives, it merges those.
     Aggregate(Aggregate),
+    /// The first phase of an aggregate: that of the rows of one instance, whose states the [`Node::Aggregate`] behind it merges.
+    Partial(Aggregate),
     /// Gives the rows of all inputs, which have the same columns.
     Union,
     /// Gives each row to the first of several outputs whose predicate is true for it.
@@ -246,6 +248,7 @@ impl Node {
             Self::Map(_) => "Map",
             Self::Window(_) => "Window",
             Self::Aggregate(_) => "Aggregate",
+            Self::Partial(_) => "Partial",
             Self::Union => "Union",
             Self::Split(_) => "Split",
             Self::Branch(_) => "Branch",
@@ -261,6 +264,8 @@ impl Node {
     pub fn is_stateless(&self) -> bool {
         match self {
             Self::Filter(_) | Self::Map(_) => true,
+            // What it holds goes out before all that others wait for.
+            Self::Partial(_) => true,
             // Aligned windows of a row follow from the row alone.
             Self::Window(windows) => windows.anchor == Anchor::Epoch,
             Self::Function(function) => function.is_stateless,

@@ -2,7 +2,11 @@
 
 use thalweg_core::{Error, Result};
 
-use crate::{Node, Settings, StreamSchema, node::Sink, parallel::costs::Costs};
+use crate::{
+    Node, Settings, StreamSchema,
+    node::{Aggregate, Sink},
+    parallel::costs::Costs,
+};
 
 /// The number of a node in its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +31,8 @@ pub struct PlanNode {
     pub inputs: Vec<NodeId>,
     /// What it gives.
     pub schema: StreamSchema,
+    /// Its number in its label; two nodes have the same if one of them is a phase of the other.
+    pub number: usize,
 }
 
 impl Plan {
@@ -37,8 +43,14 @@ impl Plan {
 
     /// Adds a node behind its inputs.
     pub fn add(&mut self, node: Node, inputs: Vec<NodeId>, schema: StreamSchema) -> NodeId {
-        assert!(inputs.iter().all(|input| input.0 < self.nodes.len()), "inputs come first");
-        self.nodes.push(PlanNode { node, inputs, schema });
+        let number = self.nodes.len();
+        self.put(PlanNode { node, inputs, schema, number })
+    }
+
+    /// Adds a node with its number behind its inputs.
+    pub(crate) fn put(&mut self, node: PlanNode) -> NodeId {
+        assert!(node.inputs.iter().all(|input| input.0 < self.nodes.len()), "inputs come first");
+        self.nodes.push(node);
         NodeId(self.nodes.len() - 1)
     }
 
@@ -100,13 +112,38 @@ impl Plan {
         self.nodes().filter(move |(_, node)| node.inputs.contains(&id)).map(|(consumer, _)| consumer)
     }
 
-    /// What a node is called in metrics and errors: its kind and its number, `Aggregate 3`.
+    /// An aggregate over rows, and the node whose rows they are: of one that merges states, that of the first phase.
+    pub fn aggregated(&self, id: NodeId) -> Option<(NodeId, &Aggregate)> {
+        let planned = self.node(id);
+        match (&planned.node, self.first_phase(id)) {
+            (Node::Aggregate(_), Some(first)) => self.aggregated(first),
+            (Node::Aggregate(aggregate) | Node::Partial(aggregate), _) => Some((planned.inputs[0], aggregate)),
+            _ => None,
+        }
+    }
+
+    /// The node whose states an aggregate merges; `None` if it takes rows.
+    pub fn first_phase(&self, id: NodeId) -> Option<NodeId> {
+        let planned = self.node(id);
+        let input = *planned.inputs.first()?;
+        let is_merge = matches!((&planned.node, &self.node(input).node), (Node::Aggregate(_), Node::Partial(_)));
+        is_merge.then_some(input)
+    }
+
+    /// What a node is called in errors: its label, and a phase of an aggregate as the aggregate.
+    pub fn name(&self, id: NodeId) -> String {
+        let planned = self.node(id);
+        if matches!(planned.node, Node::Partial(_)) { format!("Aggregate {}", planned.number) } else { self.label(id) }
+    }
+
+    /// What a node is called in metrics: its kind and its number, `Aggregate 3`.
     pub fn label(&self, id: NodeId) -> String {
-        match &self.node(id).node {
-            Node::Source(source) => format!("Source {} ({})", source.table.name, id.0),
+        let planned = self.node(id);
+        match &planned.node {
+            Node::Source(source) => format!("Source {} ({})", source.table.name, planned.number),
             // By the step of the topology that it is.
-            Node::Function(function) => format!("{} {}", function.name, id.0),
-            node => format!("{} {}", node.name(), id.0),
+            Node::Function(function) => format!("{} {}", function.name, planned.number),
+            node => format!("{} {}", node.name(), planned.number),
         }
     }
 

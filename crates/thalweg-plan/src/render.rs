@@ -8,7 +8,7 @@ use thalweg_core::types::sql_name;
 
 use crate::{
     NodeId, Plan,
-    node::{Aggregate, Anchor, Function, Limit, Node, Sink, Sort, Source, Windowing, Windows},
+    node::{Anchor, Function, Limit, Node, Sink, Sort, Source, Windowing, Windows},
     parallel::{Exchange, ParallelPlan, Route, parallelize},
     settings::Merge,
     written,
@@ -191,7 +191,7 @@ fn detail(plan: &Plan, id: NodeId) -> String {
         Node::Filter(filter) => written(&filter.predicate),
         Node::Map(map) => map_detail(plan, id, &map.expressions),
         Node::Window(windows) => windows_detail(plan, planned.inputs[0], windows),
-        Node::Aggregate(aggregate) => aggregate_detail(plan, planned.inputs[0], aggregate),
+        Node::Aggregate(_) | Node::Partial(_) => aggregate_detail(plan, id),
         Node::Union => String::new(),
         Node::Split(split) => list(split.predicates.iter().map(written)),
         Node::Branch(output) => branch_detail(plan, planned.inputs[0], *output),
@@ -251,7 +251,8 @@ fn windows_detail(plan: &Plan, input: NodeId, windows: &Windows) -> String {
     format!("{shape}{offset}{anchor} on {time}{zone}")
 }
 
-fn aggregate_detail(plan: &Plan, input: NodeId, aggregate: &Aggregate) -> String {
+fn aggregate_detail(plan: &Plan, id: NodeId) -> String {
+    let Some((input, aggregate)) = plan.aggregated(id) else { return String::new() };
     let columns = &plan.node(input).schema.columns;
     let windows = match &aggregate.windowing {
         Windowing::Whole => String::new(),

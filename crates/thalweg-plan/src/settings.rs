@@ -36,6 +36,19 @@ pub struct Settings {
     pub exchange_scatter: Scatter,
     /// What is placed together.
     pub strategy: Strategy,
+    /// Whether rows are aggregated before they travel.
+    pub phases: Phases,
+}
+
+/// Whether rows are aggregated before they travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phases {
+    /// Where several instances send rows, and their groups are fewer, as far as is known.
+    Auto,
+    /// No.
+    One,
+    /// Wherever aggregates can be split.
+    Two,
 }
 
 /// What is placed together (StreamCloud, §III-B).
@@ -93,7 +106,7 @@ pub enum FloatSum {
 }
 
 /// A setting: its key, what it may be, and what it does.
-pub const KEYS: [(&str, &str, &str); 14] = [
+pub const KEYS: [(&str, &str, &str); 15] = [
     (
         "parallelism",
         "a whole number from 1 to 1024",
@@ -136,6 +149,11 @@ pub const KEYS: [(&str, &str, &str); 14] = [
         "'subquery-cluster', 'query-cluster' or 'operator-cluster'",
         "what is placed together: a node with a state and what follows it, all of the query, or each node by itself",
     ),
+    (
+        "aggregate.phases",
+        "'auto', 'one' or 'two'",
+        "whether the instances that send rows aggregate them first, and the states of their groups travel",
+    ),
 ];
 
 impl Default for Settings {
@@ -156,6 +174,7 @@ impl Default for Settings {
             exchange_memory: 64 << 20,
             exchange_scatter: Scatter::Auto,
             strategy: Strategy::SubqueryCluster,
+            phases: Phases::Auto,
         }
     }
 }
@@ -210,6 +229,12 @@ impl Settings {
                 }
                 .to_string(),
                 "parallel.strategy" => self.strategy.name().to_string(),
+                "aggregate.phases" => match self.phases {
+                    Phases::Auto => "auto",
+                    Phases::One => "one",
+                    Phases::Two => "two",
+                }
+                .to_string(),
                 _ => match self.window_anchor {
                     crate::node::Anchor::Epoch => "epoch",
                     _ => "first-row",
@@ -261,6 +286,14 @@ impl Settings {
                     "auto" => Scatter::Auto,
                     "buffered" => Scatter::Buffered,
                     "hybrid" => Scatter::Hybrid,
+                    _ => return None,
+                }
+            }
+            "aggregate.phases" => {
+                self.phases = match value {
+                    "auto" => Phases::Auto,
+                    "one" => Phases::One,
+                    "two" => Phases::Two,
                     _ => return None,
                 }
             }
@@ -316,6 +349,7 @@ mod tests {
             "1 MiB",
             "hybrid",
             "query-cluster",
+            "two",
         ];
         for ((key, ..), value) in KEYS.iter().zip(values) {
             settings.set(key, value).unwrap();

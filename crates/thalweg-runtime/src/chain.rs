@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use thalweg_core::{Batch, Event, Frontier, KeyGroup, Operator, Output, Port, Progress, Result, Timestamp};
+use thalweg_core::{Batch, Epoch, Event, Frontier, KeyGroup, Operator, Output, Port, Progress, Result, Timestamp};
 
 use crate::{
     metrics::NodeCounters,
@@ -61,6 +61,20 @@ enum Work {
     Resume(usize),
     /// An operator is done with a change of time, which passes on.
     PassTime(usize),
+    /// An operator puts out what it holds back.
+    Flush(usize),
+    /// An operator has put out what belongs before a barrier, which passes on.
+    PassBarrier(usize, Epoch),
+}
+
+impl Work {
+    /// The operator that has it.
+    fn at(&self) -> usize {
+        match self {
+            Self::Deliver(at, ..) | Self::Resume(at) | Self::PassTime(at) | Self::Flush(at) => *at,
+            Self::PassBarrier(at, _) => *at,
+        }
+    }
 }
 
 impl Chain {
@@ -76,7 +90,7 @@ impl Chain {
     ) -> Result<Self> {
         let mut links: Vec<Link> = Vec::new();
         for (number, (parts, counters)) in parts.into_iter().zip(counters).enumerate() {
-            let operator = (parts.make)().map_err(|error| error.in_node(&parts.label))?;
+            let operator = (parts.make)().map_err(|error| error.in_node(&parts.blamed))?;
             let frontier = Frontier::new(if number == 0 { ports } else { 1 });
             let output = Output::new(budget).with_memory_limit(memory_limit);
             let is_first = links.last().is_none_or(|before| before.parts.label != parts.label);
@@ -114,11 +128,18 @@ impl Chain {
         while self.out_rows < self.budget {
             let Some(work) = self.work.pop() else { return Ok(true) };
             match work {
-                Work::Deliver(at, ..) | Work::Resume(at) | Work::PassTime(at) if at < self.first_alive => {}
+                work if work.at() < self.first_alive => {}
                 Work::Deliver(at, port, event) if at == self.links.len() => self.put_out(port, event),
                 Work::Deliver(at, port, event) => self.receive(at, port, event)?,
                 Work::Resume(at) => self.call(at, 0, |operator, _, output| operator.resume(output))?,
                 Work::PassTime(at) => self.pass_time(at),
+                Work::Flush(at) => self.call(at, 0, |operator, _, output| operator.flush(output))?,
+                Work::PassBarrier(at, epoch) => {
+                    if self.on_barrier == OnBarrier::Reload {
+                        self.reload(at)?;
+                    }
+                    self.work.push(Work::Deliver(at + 1, 0, Event::Barrier(epoch)));
+                }
             }
         }
         Ok(self.work.is_empty())
@@ -143,7 +164,7 @@ impl Chain {
 
     /// The node whose operator is being called, or panicked when it was.
     pub fn running(&self) -> Option<&str> {
-        self.running.map(|at| self.links[at].parts.label.as_str())
+        self.running.map(|at| self.links[at].parts.blamed.as_str())
     }
 
     /// Notes what each operator still holds, when the query is stopped before its end.
@@ -180,14 +201,12 @@ impl Chain {
                 };
                 if frontier.is_idle() {
                     self.work.push(Work::Deliver(at + 1, 0, Event::Idle));
+                    self.work.push(Work::Flush(at));
                 }
                 if moved { self.time_moved(at) } else { Ok(()) }
             }
             Event::Barrier(epoch) => {
-                if self.on_barrier == OnBarrier::Reload {
-                    self.reload(at)?;
-                }
-                self.work.push(Work::Deliver(at + 1, 0, Event::Barrier(epoch)));
+                self.work.extend([Work::PassBarrier(at, epoch), Work::Flush(at)]);
                 Ok(())
             }
         }
@@ -209,7 +228,7 @@ impl Chain {
         let link = &mut self.links[at];
         let started = link.counters.is_timed.then(Instant::now);
         let progress = call(link.operator.as_mut(), &link.frontier, &mut link.output)
-            .map_err(|error| error.in_node(&link.parts.label))?;
+            .map_err(|error| error.in_node(&link.parts.blamed))?;
         self.running = None;
         let batches = link.output.take(self.budget);
         let rows: usize = batches.iter().map(|(_, batch)| batch.len()).sum();

@@ -111,11 +111,8 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
             let label = source.as_ref().map(|opener| &opener.shape.label).or(sink.as_ref().map(|(label, _)| label));
             let label = label.cloned().unwrap_or_default();
             let counters = operators.iter().map(|parts| shared.counters.node(&parts.label)).collect();
-            let parts = operators
-                .iter()
-                .map(|parts| crate::OperatorParts { label: parts.label.clone(), make: Arc::clone(&parts.make) });
             let chain = Chain::new(
-                parts.collect(),
+                operators.clone(),
                 counters,
                 inputs.len().max(1),
                 settings.batch_rows,

@@ -85,9 +85,12 @@ pub struct SourceParts {
 }
 
 /// Makes an operator.
+#[derive(Clone)]
 pub struct OperatorParts {
     /// The node's name.
     pub label: String,
+    /// The name that errors give it: a phase of an aggregate is the aggregate to whoever wrote it.
+    pub blamed: String,
     /// Makes a fresh instance.
     pub make: Arc<dyn Fn() -> Result<Box<dyn Operator>> + Send + Sync>,
 }

@@ -1,6 +1,7 @@
 //! Computes aggregates per window and key.
 //!
 //! * [`Aggregate`]: the operator
+//! * [`partial`]: its first phase, where rows are aggregated by who sends them
 //! * [`windowing`]: which rows belong together in time, and which panes make a window
 //! * [`placing`]: which pane a row goes into
 //! * [`pane`]: groups with their running values
@@ -13,6 +14,7 @@
 pub mod functions;
 pub mod groups;
 pub mod pane;
+pub mod partial;
 mod places;
 pub mod placing;
 pub mod sliding;
@@ -38,7 +40,9 @@ use thalweg_core::{
 };
 
 use groups::KeyEncoder;
-use pane::{Arrivals, Pane};
+pub use partial::Partial;
+
+use pane::{Arrivals, Pane, by_function};
 use places::Places;
 use placing::Rows;
 use sliding::{Maker, Sliding};
@@ -71,6 +75,7 @@ pub struct Aggregate {
     keys: Vec<Arc<dyn Expression>>,
     calls: Vec<Call>,
     functions: Vec<Arc<dyn Function>>,
+    merges: bool,
     encoder: KeyEncoder,
     /// Says where rows stand, if somebody asks.
     places: Option<Places>,
@@ -128,6 +133,8 @@ pub struct Parts {
     pub key_types: Vec<DataType>,
     /// The aggregates.
     pub calls: Vec<Call>,
+    /// Whether it takes the states that [`Partial`](partial::Partial) operators give, rather than rows.
+    pub merges: bool,
     /// The output columns.
     pub output: SchemaRef,
     /// How many rows an emitted batch has at most.
@@ -145,9 +152,20 @@ impl Aggregate {
     ///
     /// Errors: `Error::Query` if a key's type cannot be compared.
     pub fn new(parts: Parts) -> Result<Self> {
-        let Parts { windowing, keys, key_types, calls, output, batch_rows, key_groups, divided_by, has_positions } =
-            parts;
+        let Parts {
+            windowing,
+            keys,
+            key_types,
+            calls,
+            merges,
+            output,
+            batch_rows,
+            key_groups,
+            divided_by,
+            has_positions,
+        } = parts;
         Ok(Self {
+            merges,
             encoder: KeyEncoder::new(&key_types)?,
             places: has_positions.then(|| Places::new(&key_types)).transpose()?,
             functions: calls.iter().map(|call| Arc::clone(&call.function)).collect(),
@@ -170,23 +188,28 @@ impl Aggregate {
 
     /// Puts selected rows of a batch into one pane.
     fn add(&mut self, id: PaneId, rows: &Rows, values: &Values) -> Result<()> {
-        let some;
-        let Values { keys, count, arguments, filters } = match rows {
-            Rows::All => values,
-            Rows::Range(range) => {
-                some = values.slice(range);
-                &some
-            }
-            Rows::Some(rows) => {
-                some = values.take(rows)?;
-                &some
-            }
-        };
+        let values = values.of(rows)?;
+        let Values { keys, count, arguments, filters } = values.as_ref();
         let keys = &self.encoder.encode(keys, *count)?;
         self.pane(id)?;
         let Self { panes, functions, .. } = self;
         let pane = panes.get_mut(&id).ok_or_else(|| Error::bug("a pane was just inserted"))?;
-        pane.add(functions, &Arrivals { keys, count: *count, arguments, filters })
+        match self.merges {
+            true => pane.add_states(functions, keys, *count, arguments),
+            false => pane.add(functions, &Arrivals { keys, count: *count, arguments, filters }),
+        }
+    }
+
+    /// The panes of states, and their columns.
+    fn states(&self, batch: &Batch) -> Result<(Values, Vec<(PaneId, Rows)>)> {
+        let batch = &Batch::new(batch.compact()?);
+        let panes = self.windowing.named(batch)?;
+        let (_, columns) = batch.columns().columns().split_at(self.windowing.name_width());
+        let (keys, columns) = columns.split_at(self.keys.len());
+        let widths = self.functions.iter().map(|function| Ok(function.state()?.len())).collect::<Result<Vec<_>>>()?;
+        let arguments = by_function(widths.into_iter(), columns);
+        let filters = vec![None; arguments.len()];
+        Ok((Values { keys: keys.to_vec(), count: batch.len(), arguments, filters }, panes))
     }
 
     /// The pane, new if need be; the windows that contain it are then open.
@@ -289,11 +312,16 @@ impl Closed {
 
 impl Operator for Aggregate {
     fn on_batch(&mut self, _: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
-        let values = Values::new(&self.keys, &self.calls, &batch)?;
-        let assigned = self.windowing.assign(&batch, self.reached)?;
-        out.count_late(assigned.late);
+        let (values, panes) = match self.merges {
+            true => self.states(&batch)?,
+            false => {
+                let assigned = self.windowing.assign(&batch, self.reached)?;
+                out.count_late(assigned.late);
+                (Values::new(&self.keys, &self.calls, &batch)?, assigned.panes)
+            }
+        };
         let nothing = Pane::new(&[], &self.encoder)?;
-        for (id, rows) in assigned.panes {
+        for (id, rows) in panes {
             let windows = self.open.len();
             self.grown += match &rows {
                 Rows::All => batch.len(),

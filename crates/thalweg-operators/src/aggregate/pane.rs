@@ -59,6 +59,23 @@ impl Pane {
         Ok(())
     }
 
+    /// Adds states that were taken from other panes: row `i` of the state columns is that of row `i` of the keys.
+    pub fn add_states(
+        &mut self,
+        functions: &[Arc<dyn Aggregate>],
+        keys: &Keys,
+        rows: usize,
+        states: &[Vec<ArrayRef>],
+    ) -> Result<()> {
+        let numbers = match self.groups.number(keys, None) {
+            Numbers::One(group) => vec![group; rows],
+            Numbers::Each(groups) => groups,
+        };
+        let count = self.groups.count();
+        let mut both = self.live(functions)?.iter_mut().zip(states);
+        both.try_for_each(|(accumulator, state)| accumulator.merge(state, &numbers, count))
+    }
+
     /// Makes sure that there is a group, for an aggregate without keys: it has a result even without rows.
     pub fn add_empty_key(&mut self, functions: &[Arc<dyn Aggregate>], keys: &Keys) -> Result<()> {
         self.groups.number(keys, None);
@@ -91,6 +108,16 @@ impl Pane {
     /// The results of each aggregate, one row per group; the values are gone then, the groups stay.
     pub fn take_results(&mut self, functions: &[Arc<dyn Aggregate>]) -> Result<Vec<ArrayRef>> {
         self.live(functions)?.iter_mut().map(|accumulator| accumulator.take_result()).collect()
+    }
+
+    /// Keys and states of all groups; the states are gone then, the groups stay.
+    pub fn take_states(&mut self, functions: &[Arc<dyn Aggregate>], encoder: &KeyEncoder) -> Result<Vec<ArrayRef>> {
+        let all = UInt32Array::from_iter_values(0..self.count() as u32);
+        let mut columns = self.groups.columns(encoder, &all)?;
+        for accumulator in self.live(functions)? {
+            columns.extend(accumulator.take_state()?);
+        }
+        Ok(columns)
     }
 
     /// The groups in the order of their keys.
@@ -151,16 +178,9 @@ impl Pane {
             return Err(Error::environment("the snapshot was taken by another query: its columns differ"));
         }
         let encoded = encoder.encode(&saved.columns()[..keys], saved.num_rows())?;
-        let numbers = match self.groups.number(&encoded, None) {
-            Numbers::One(group) => vec![group; saved.num_rows()],
-            Numbers::Each(groups) => groups,
-        };
-        let (count, mut at) = (self.groups.count(), keys);
-        for (accumulator, state) in self.live(functions)?.iter_mut().zip(&states) {
-            accumulator.merge(&saved.columns()[at..at + state.len()], &numbers, count)?;
-            at += state.len();
-        }
-        Ok(())
+        let widths = states.iter().map(Vec::len);
+        let states = by_function(widths, &saved.columns()[keys..]);
+        self.add_states(functions, &encoded, saved.num_rows(), &states)
     }
 
     /// Drops the groups in one key group, by these key columns.
@@ -226,6 +246,12 @@ impl Pane {
             Values::Live(_) => Err(Error::bug("a pane was just sealed")),
         }
     }
+}
+
+/// The columns of each function, of which there are so many.
+pub fn by_function(widths: impl Iterator<Item = usize>, columns: &[ArrayRef]) -> Vec<Vec<ArrayRef>> {
+    let mut columns = columns.iter().cloned();
+    widths.map(|width| columns.by_ref().take(width).collect()).collect()
 }
 
 fn accumulators(functions: &[Arc<dyn Aggregate>]) -> Result<Vec<Box<dyn Accumulator>>> {

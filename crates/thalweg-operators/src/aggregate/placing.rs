@@ -156,7 +156,8 @@ impl Places {
         &mut self.panes[self.last]
     }
 
-    fn put_run(&mut self, id: PaneId, rows: Range<usize>) {
+    /// Gives neighbours their place; rows come in order.
+    pub fn put_run(&mut self, id: PaneId, rows: Range<usize>) {
         let (_, ranges, _) = self.of(id);
         match ranges.last_mut() {
             Some(last) if last.end == rows.start => last.end = rows.end,

@@ -32,6 +32,11 @@ fn operator() -> Aggregate {
 }
 
 fn operator_over(grid: Grid) -> Aggregate {
+    Aggregate::new(parts(grid, false)).unwrap()
+}
+
+/// Of an operator that takes rows, or merges the states of others.
+pub fn parts(grid: Grid, merges: bool) -> Parts {
     let instant = DataType::Timestamp(TimeUnit::Microsecond, None);
     let spec = WindowSpec { time: 0, grid, clock: Clock::Utc, allowed: Interval(0), from_first_row: false };
     let whole = [DataType::Int64];
@@ -42,24 +47,24 @@ fn operator_over(grid: Grid) -> Aggregate {
     let (sum, average) = (DataType::Int64, DataType::Float64);
     let types = [&instant, &instant, &instant, &DataType::Utf8, &sum, &sum, &average];
     let fields = types.iter().enumerate().map(|(i, kind)| Field::new(format!("c{i}"), (*kind).clone(), true));
-    Aggregate::new(Parts {
+    Parts {
         windowing: Windowing::Assigned(spec),
         keys: vec![Arc::new(Column(1))],
         key_types: vec![DataType::Utf8],
         calls: vec![call("sum", false, &sum), call("count", true, &sum), call("avg", false, &average)],
+        merges,
         output: SchemaRef::new(Schema::new(fields.collect::<Vec<_>>())),
         batch_rows: 5,
         key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
         divided_by: vec![0],
         has_positions: false,
-    })
-    .unwrap()
+    }
 }
 
 #[derive(Clone, Debug)]
-struct Row(i64, Option<&'static str>, Option<i64>);
+pub struct Row(pub i64, pub Option<&'static str>, pub Option<i64>);
 
-fn batch(rows: &[Row]) -> Batch {
+pub fn batch(rows: &[Row]) -> Batch {
     let columns: [(&str, ArrayRef); 3] = [
         ("ts", Arc::new(TimestampMicrosecondArray::from_iter_values(rows.iter().map(|row| row.0)))),
         ("k", Arc::new(StringArray::from_iter(rows.iter().map(|row| row.1)))),

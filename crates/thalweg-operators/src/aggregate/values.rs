@@ -1,20 +1,21 @@
 //! What the expressions of an aggregate give for a batch.
 
-use std::{ops::Range, sync::Arc};
+use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array, cast::AsArray};
 use arrow_select::take::take;
 use thalweg_core::{Batch, Result, Selection, expression::Expression};
 
-use super::Call;
+use super::{Call, placing::Rows};
 
-/// What the expressions give for some rows, packed together.
+/// What the expressions give for some rows, packed together; or keys and states that were computed before.
+#[derive(Clone)]
 pub struct Values {
     /// The key columns.
     pub keys: Vec<ArrayRef>,
     /// How many rows there are.
     pub count: usize,
-    /// The argument columns of each aggregate.
+    /// The argument columns of each aggregate, or those of its state.
     pub arguments: Vec<Vec<ArrayRef>>,
     /// For which rows each aggregate's FILTER holds.
     pub filters: Vec<Option<BooleanArray>>,
@@ -49,8 +50,17 @@ impl Values {
         Ok(Self { keys, count: batch.len(), arguments, filters })
     }
 
+    /// Those of some rows.
+    pub fn of(&self, rows: &Rows) -> Result<Cow<'_, Self>> {
+        Ok(match rows {
+            Rows::All => Cow::Borrowed(self),
+            Rows::Range(range) => Cow::Owned(self.slice(range)),
+            Rows::Some(rows) => Cow::Owned(self.take(rows)?),
+        })
+    }
+
     /// Those of rows that stand beside each other, without a copy.
-    pub fn slice(&self, rows: &Range<usize>) -> Self {
+    fn slice(&self, rows: &Range<usize>) -> Self {
         let slice =
             |columns: &Vec<ArrayRef>| columns.iter().map(|column| column.slice(rows.start, rows.len())).collect();
         Self {
@@ -62,7 +72,7 @@ impl Values {
     }
 
     /// Those of any rows, copied together.
-    pub fn take(&self, rows: &UInt32Array) -> Result<Self> {
+    fn take(&self, rows: &UInt32Array) -> Result<Self> {
         let take = |column: &dyn Array| -> Result<ArrayRef> { Ok(take(column, rows, None)?) };
         let columns = |columns: &Vec<ArrayRef>| columns.iter().map(|column| take(column)).collect::<Result<_>>();
         let mask = |mask: &Option<BooleanArray>| -> Result<_> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use arrow_array::{ArrayRef, TimestampMicrosecondArray};
 use arrow_schema::Fields;
-use thalweg_core::{Batch, Result, Timestamp, Window};
+use thalweg_core::{Batch, Error, Result, Timestamp, Window};
 
 use super::{
     pane::Pane,
@@ -67,6 +67,48 @@ impl Windowing {
                 Ok(places.finish(batch.len()))
             }
         }
+    }
+
+    /// How many columns name a pane.
+    pub fn name_width(&self) -> usize {
+        match self {
+            Self::Whole => 0,
+            Self::Assigned(_) | Self::Columns { .. } => 2,
+        }
+    }
+
+    /// The columns that name a pane to another aggregate with these windows: when the first window that sees it ends, and where
+    /// its slice starts.
+    pub fn name(&self, id: PaneId, rows: usize) -> Vec<ArrayRef> {
+        let column = |t: Timestamp| Arc::new(TimestampMicrosecondArray::from_value(t.0, rows)) as ArrayRef;
+        let columns = match self {
+            Self::Whole => Vec::new(),
+            Self::Assigned(_) | Self::Columns { .. } => vec![column(id.first_end), column(id.slice.start)],
+        };
+        debug_assert_eq!(columns.len(), self.name_width());
+        columns
+    }
+
+    /// The panes that are named by the first columns of a batch without a selection, each with its rows.
+    pub fn named(&self, states: &Batch) -> Result<Vec<(PaneId, Rows)>> {
+        if self.name_width() == 0 {
+            return Ok(vec![(PaneId::WHOLE, Rows::All)]);
+        }
+        let (ends, starts) = (states.times(0)?.values(), states.times(1)?.values());
+        let (mut places, mut from) = (Places::default(), 0);
+        while from < ends.len() {
+            let is_other = |row: &usize| (ends[*row], starts[*row]) != (ends[from], starts[from]);
+            let to = (from + 1..ends.len()).find(is_other).unwrap_or(ends.len());
+            let (first_end, start) = (Timestamp(ends[from]), Timestamp(starts[from]));
+            let slice = match self {
+                Self::Assigned(spec) => spec.grid.slice(start),
+                Self::Whole | Self::Columns { .. } => Some(Window { start, end: first_end }),
+            };
+            let slice = slice.ok_or_else(|| Error::bug("a pane lies between windows"))?;
+            places.put_run(PaneId { first_end, slice }, from..to);
+            from = to;
+        }
+        Ok(places.finish(ends.len()).panes)
     }
 
     /// The windows that see a pane, earliest first.

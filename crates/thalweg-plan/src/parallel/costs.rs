@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use datafusion_expr::Expr;
+use datafusion_expr::{Expr, ExprSchemable};
 use serde_json::{Value, json};
 use thalweg_core::{Error, Result};
 
 use crate::{
     Node, NodeId, Plan,
-    node::{Aggregate, Sink, Source, Windows},
+    node::{Sink, Source, Windows},
     render::describe,
 };
 
@@ -107,11 +107,16 @@ impl CostFile {
     }
 }
 
-/// A number for a plan's text: that of its nodes with their inputs, whatever the settings.
+/// A number for a plan's text: that of its nodes with their inputs, whatever the settings and phases.
 pub fn fingerprint(plan: &Plan) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for (id, planned) in plan.nodes() {
-        for byte in format!("{} {:?}\n", describe(plan, id), planned.inputs).bytes() {
+    for (id, planned) in plan.nodes().filter(|(_, planned)| !matches!(planned.node, Node::Partial(_))) {
+        let inputs = match plan.first_phase(id) {
+            Some(first) => &plan.node(first).inputs,
+            None => &planned.inputs,
+        };
+        let inputs: Vec<_> = inputs.iter().map(|input| plan.node(*input).number).collect();
+        for byte in format!("{} {inputs:?}\n", describe(plan, id)).bytes() {
             // FNV-1a: the same everywhere and always.
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
@@ -165,7 +170,8 @@ pub fn estimated(plan: &Plan, id: NodeId) -> Cost {
             cost(computed.count() as f64 * guess::EXPRESSION, 1.0)
         }
         Node::Window(windows) => cost(guess::COPY * overlap(windows), overlap(windows)),
-        Node::Aggregate(aggregate) => aggregated(plan, id, aggregate),
+        Node::Aggregate(_) if plan.first_phase(id).is_some() => cost(grouped(plan, id), 1.0),
+        Node::Aggregate(_) | Node::Partial(_) => cost(grouped(plan, id), groups(plan, id)),
         Node::Split(split) => cost(split.predicates.len() as f64 * guess::PREDICATE, 1.0),
         // Branches share the rows of their split, of which nothing is known.
         Node::Branch(_) => cost(0.0, 1.0),
@@ -195,13 +201,22 @@ fn overlap(windows: &Windows) -> f64 {
     windows.size.0 as f64 / windows.step.unwrap_or(windows.slide).0.max(1) as f64
 }
 
-fn aggregated(plan: &Plan, id: NodeId, aggregate: &Aggregate) -> Cost {
-    if aggregate.keys.is_empty() {
-        return Cost { nanos: guess::AGGREGATE, rows: 0.0 };
+/// What it takes to find the group of a row.
+fn grouped(plan: &Plan, id: NodeId) -> f64 {
+    let kind = |(input, key): (NodeId, &Expr)| key.get_type(&plan.node(input).schema.columns);
+    let Some((input, aggregate)) = plan.aggregated(id) else { return 0.0 };
+    let mut kinds = aggregate.keys.iter().map(|key| kind((input, key)));
+    match aggregate.keys.is_empty() {
+        true => guess::AGGREGATE,
+        false if kinds.any(|kind| kind.is_ok_and(|kind| !kind.is_primitive())) => guess::TEXT,
+        false => guess::KEYED,
     }
-    let keys = plan.node(id).schema.columns.fields().iter().skip(super::fuse::first_key(aggregate));
-    let has_text = keys.take(aggregate.keys.len()).any(|field| !field.data_type().is_primitive());
-    Cost { nanos: if has_text { guess::TEXT } else { guess::KEYED }, rows: guess::GROUPS }
+}
+
+/// How many groups a row makes.
+fn groups(plan: &Plan, id: NodeId) -> f64 {
+    let has_keys = plan.aggregated(id).is_some_and(|(_, aggregate)| !aggregate.keys.is_empty());
+    if has_keys { guess::GROUPS } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -112,9 +112,12 @@ fn size(plan: &Plan, id: NodeId, before: &[SubqueryId], drafts: &[Draft]) -> Siz
         return Size::UpTo(plan.settings.parallelism.min(partitions).max(1));
     };
     match node {
-        Node::Aggregate(aggregate) if divides_keys(&plan.settings) && is_divided_by_keys(aggregate) => {
+        Node::Aggregate(aggregate)
+            if (divides_keys(&plan.settings) || plan.first_phase(id).is_some()) && is_divided_by_keys(aggregate) =>
+        {
             Size::UpTo(plan.settings.parallelism.min(KeyGroups::default().count()))
         }
+        Node::Partial(_) => Size::As(first),
         Node::Branch(_) if plan.settings.strategy != Strategy::SubqueryCluster => Size::As(first),
         node if node.is_stateless() && plan.settings.strategy != Strategy::SubqueryCluster => Size::As(first),
         Node::Union if plan.settings.strategy == Strategy::QueryCluster && are_alike(before, drafts) => Size::As(first),
@@ -147,9 +150,12 @@ fn keyed(plan: &Plan, id: NodeId, size: Size) -> Vec<Keyed> {
     }
 }
 
-/// Whether the rows of a key tell all that is asked of it. Where windows are aligned to the first row, only who sees all rows
-/// knows which that is.
+/// Whether the rows of a key tell all that is asked of it.
 pub fn is_divided_by_keys(aggregate: &Aggregate) -> bool {
-    let sees_all = matches!(&aggregate.windowing, Windowing::Assigned(windows) if windows.anchor == Anchor::FirstRow);
-    !aggregate.keys.is_empty() && !sees_all
+    !aggregate.keys.is_empty() && !sees_all_rows(aggregate)
+}
+
+/// Whether an aggregate has to see all rows at one place: where windows are aligned to the first one, only who sees all knows which that is.
+pub fn sees_all_rows(aggregate: &Aggregate) -> bool {
+    matches!(&aggregate.windowing, Windowing::Assigned(windows) if windows.anchor == Anchor::FirstRow)
 }

@@ -90,7 +90,7 @@ struct Flow {
 impl Flow {
     fn new(plan: &Plan) -> Self {
         let mut flow = Self { rows_in: Vec::new(), rows_out: Vec::new(), costs: Vec::new(), is_measured: Vec::new() };
-        let measured = |id| plan.costs.get(&plan.label(id)).copied().filter(|measured| measured.rows_in > 0);
+        let measured = |id| measured(plan, id).filter(|measured| measured.rows_in > 0);
         let sources = || plan.nodes().filter(|(_, planned)| planned.inputs.is_empty());
         let all: u64 = sources().filter_map(|(id, _)| measured(id)).map(|measured| measured.rows_in).sum();
         for (id, planned) in plan.nodes() {
@@ -115,6 +115,21 @@ impl Flow {
             Node::Split(split) => self.rows_out[input.0] / (split.predicates.len() + 1) as f64,
             _ => self.rows_out[input.0],
         }
+    }
+}
+
+/// What was measured of a node. An aggregate that was measured in two phases had the rows of the first, and the work of both; of one that
+/// was measured in one, nothing is known of its phases.
+fn measured(plan: &Plan, id: NodeId) -> Option<Measured> {
+    let planned = plan.node(id);
+    let measured = plan.costs.get(&plan.label(id)).copied();
+    let first = plan.costs.get(&format!("Partial {}", planned.number));
+    match (&planned.node, first) {
+        (Node::Aggregate(_), first) if plan.first_phase(id).is_some() => first.and(measured),
+        (Node::Aggregate(_), Some(first)) => {
+            measured.map(|both| Measured { rows_in: first.rows_in, nanos: first.nanos + both.nanos, ..both })
+        }
+        _ => measured,
     }
 }
 

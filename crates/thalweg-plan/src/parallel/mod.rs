@@ -1,6 +1,7 @@
 //! Cuts a plan into subqueries: what is placed together, in how many instances, and how rows get from one to the next.
 //!
 //! * [`cut`]: which nodes run together, by strategy
+//! * [`two_phase`]: aggregates that are split
 //! * [`fuse`]: aggregates that partition alike need one exchange
 //! * [`order`]: where the rows of several instances are put in order
 //! * [`costs`]: what rows cost, and how many there are
@@ -19,6 +20,7 @@ pub mod fuse;
 pub mod instances;
 pub mod load;
 pub mod order;
+pub mod two_phase;
 
 use datafusion_expr::Expr;
 use thalweg_core::KeyGroups;

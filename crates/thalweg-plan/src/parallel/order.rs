@@ -35,7 +35,7 @@ fn sees_order(plan: &Plan, id: NodeId) -> bool {
     match node {
         // Rows that it finds equal are equal.
         Node::Sort(_) => false,
-        Node::Aggregate(_) => plan.settings.float_sum == FloatSum::Fast,
+        Node::Aggregate(_) | Node::Partial(_) => plan.settings.float_sum == FloatSum::Fast,
         Node::Union | Node::Branch(_) => plan.consumers(id).any(|consumer| sees_order(plan, consumer)),
         Node::Filter(_) | Node::Map(_) | Node::Window(_) | Node::Split(_) if node.is_stateless() => {
             plan.consumers(id).any(|consumer| sees_order(plan, consumer))

@@ -8,19 +8,20 @@ use datafusion_common::DFSchema;
 use datafusion_expr::ExprSchemable;
 use thalweg_core::{
     Batch, Error, KeyGroups, Operator, Progress, Result,
+    aggregate::Exactness,
     connector::{Connector, Host, Read, Reader, Sink, Source, TableDefinition},
     window::Grid,
 };
 use thalweg_expressions::{aggregate, compile as compile_expression, constant_rows};
 use thalweg_operators::{
     Aggregate, Filter, Limit, Map, Rebatch, Sort, Split, Union, Window,
-    aggregate::{Call, Parts, functions::native, windowing::Windowing},
+    aggregate::{Call, Partial, Parts, functions::native, partial, windowing::Windowing},
     window::{Clock, WindowSpec},
 };
 use thalweg_plan::{
     Node, NodeId, Plan, Settings, StreamSchema,
     node::{self, Anchor, FunctionParts},
-    parallel::{ParallelPlan, Route, Subquery, parallelize},
+    parallel::{self, ParallelPlan, Route, Subquery, parallelize},
     settings::{FloatSum, Merge},
 };
 use thalweg_runtime::{KeyParts, OnBarrier, OperatorParts, SourceParts, Stage, StageInput, Topology};
@@ -43,6 +44,19 @@ pub fn compile(plan: &Plan, connectors: &[Arc<dyn Connector>]) -> Result<Topolog
         on_barrier: OnBarrier::Pass,
         is_timed: false,
         schedule: None,
+    })
+}
+
+/// The plan with aggregates in two phases where that gains.
+pub fn two_phase(plan: &Plan) -> Plan {
+    let exact_floats = plan.settings.float_sum == FloatSum::Exact;
+    parallel::two_phase::two_phase(plan, &|call, input| {
+        let function = aggregate_call(call, input, exact_floats).ok()?.function;
+        let state = function.state().ok()?;
+        // What keeps its values in lists keeps as many as there are rows.
+        let is_small =
+            function.exactness() == Exactness::Exact && !state.iter().any(|field| field.data_type().is_nested());
+        is_small.then_some(state)
     })
 }
 
@@ -84,7 +98,7 @@ impl Compiler<'_> {
             is_result: false,
         };
         for id in &subquery.nodes {
-            self.add(*id, &mut stage).map_err(|error| error.in_node(self.plan.label(*id)))?;
+            self.add(*id, &mut stage).map_err(|error| error.in_node(self.plan.name(*id)))?;
         }
         Ok(stage)
     }
@@ -139,7 +153,7 @@ impl Compiler<'_> {
                 let spec = self.windows(windows)?;
                 vec![make(move || Ok(Window::new(spec.clone(), Arc::clone(&output))))]
             }
-            Node::Aggregate(aggregate) => self.aggregate(id, aggregate, output)?,
+            Node::Aggregate(_) | Node::Partial(_) => self.aggregate(id, output)?,
             Node::Union => vec![make(move || Ok(Union::new(Arc::clone(&output))))],
             Node::Split(split) => {
                 let compiled = split.predicates.iter().map(|e| compile_expression(e, self.input(id)));
@@ -174,7 +188,9 @@ impl Compiler<'_> {
                 vec![make(move || Ok(Limit::new(skip, fetch)))]
             }
         };
-        stage.operators.extend(made.into_iter().map(|make| OperatorParts { label: label.clone(), make }));
+        let blamed = self.plan.name(id);
+        let parts = |make| OperatorParts { label: label.clone(), blamed: blamed.clone(), make };
+        stage.operators.extend(made.into_iter().map(parts));
         Ok(())
     }
 
@@ -235,20 +251,23 @@ impl Compiler<'_> {
         })
     }
 
-    fn aggregate(&self, id: NodeId, aggregate: &node::Aggregate, output: SchemaRef) -> Result<Vec<Make>> {
-        let input = self.input(id);
+    /// An aggregate, or a phase of one.
+    fn aggregate(&self, id: NodeId, output: SchemaRef) -> Result<Vec<Make>> {
+        let Some((input, aggregate)) = self.plan.aggregated(id) else { return Err(Error::bug("this is no aggregate")) };
+        let stream = &self.plan.node(input).schema;
+        let input = &stream.columns;
         let mut made = Vec::new();
         let windowing = match &aggregate.windowing {
             node::Windowing::Whole => Windowing::Whole,
             node::Windowing::Columns { start, end } => {
-                Windowing::Columns { start: *start, end: *end, clock: self.clock_of(self.input_stream(id))? }
+                Windowing::Columns { start: *start, end: *end, clock: self.clock_of(stream)? }
             }
             // Slices need to know where windows lie; these are known once rows have come. So a window operator stands before.
             node::Windowing::Assigned(windows) if windows.anchor == Anchor::FirstRow => {
                 let spec = self.windows(windows)?;
                 let (start, clock) = (input.fields().len(), spec.clock);
                 let bounds = output.fields()[..3].iter().cloned();
-                let fields: Vec<_> = columns(self.input_stream(id)).fields().iter().cloned().chain(bounds).collect();
+                let fields: Vec<_> = columns(stream).fields().iter().cloned().chain(bounds).collect();
                 let schema = Arc::new(Schema::new(fields));
                 made.push(make(move || Ok(Window::new(spec.clone(), Arc::clone(&schema)))));
                 Windowing::Columns { start, end: start + 1, clock }
@@ -256,22 +275,42 @@ impl Compiler<'_> {
             node::Windowing::Assigned(windows) => Windowing::Assigned(self.windows(windows)?),
         };
         let keys = aggregate.keys.iter().map(|key| compile_expression(key, input)).collect::<Result<Vec<_>>>()?;
-        let first_key = if matches!(windowing, Windowing::Whole) { 0 } else { 3 };
+        let is_partial = matches!(self.plan.node(id).node, Node::Partial(_));
+        let first_key = match (&windowing, is_partial) {
+            (_, true) => windowing.name_width(),
+            (Windowing::Whole, false) => 0,
+            (_, false) => 3,
+        };
         let key_types = output.fields()[first_key..][..keys.len()].iter().map(|field| field.data_type().clone());
         let key_types: Vec<_> = key_types.collect();
         let exact_floats = self.settings().float_sum == FloatSum::Exact;
         let compiled = aggregate.aggregates.iter().map(|call| aggregate_call(call, input, exact_floats));
         let calls = compiled.collect::<Result<Vec<_>>>()?;
         let (batch_rows, key_groups) = (self.settings().batch_rows, self.key_groups);
+        if is_partial {
+            made.push(make(move || {
+                Partial::new(partial::Parts {
+                    windowing: windowing.clone(),
+                    keys: keys.clone(),
+                    key_types: key_types.clone(),
+                    calls: calls.clone(),
+                    output: Arc::clone(&output),
+                    batch_rows,
+                })
+            }));
+            return Ok(made);
+        }
         let keyed = self.cut.subqueries.iter().flat_map(|subquery| &subquery.keyed).find(|keyed| keyed.node == id);
         let divided_by = keyed.map_or_else(|| (0..keys.len()).collect(), |keyed| keyed.by.clone());
         let has_positions = self.cut.has_positions(id);
+        let merges = self.plan.first_phase(id).is_some();
         made.push(make(move || {
             Aggregate::new(Parts {
                 windowing: windowing.clone(),
                 keys: keys.clone(),
                 key_types: key_types.clone(),
                 calls: calls.clone(),
+                merges,
                 output: Arc::clone(&output),
                 batch_rows,
                 key_groups,

@@ -46,7 +46,8 @@ fn scattered(plan: &Plan) -> HashMap<(NodeId, usize), &'static str> {
 fn computed(plan: &Plan) -> HashMap<NodeId, ComputedBy> {
     let computed = |(id, planned): (NodeId, &thalweg_plan::plan::PlanNode)| {
         let by = match (&planned.node, planned.inputs.first()) {
-            (node, Some(input)) => of_node(node, &plan.node(*input).schema.columns, plan.settings.float_sum),
+            (Node::Aggregate(_) | Node::Partial(_), Some(_)) => of_aggregate(plan, id),
+            (node, Some(input)) => of_node(node, &plan.node(*input).schema.columns),
             (Node::Source(source), None) => {
                 let computed = source.computed.iter().flatten().map(|e| value(e, &source.physical));
                 together(computed)
@@ -58,19 +59,24 @@ fn computed(plan: &Plan) -> HashMap<NodeId, ComputedBy> {
     plan.nodes().map(computed).collect()
 }
 
-fn of_node(node: &Node, input: &DFSchema, float_sum: FloatSum) -> ComputedBy {
+fn of_node(node: &Node, input: &DFSchema) -> ComputedBy {
     match node {
         Node::Filter(filter) => predicate(&filter.predicate, input),
         Node::Split(split) => together(split.predicates.iter().map(|e| predicate(e, input))),
         Node::Map(map) => together(map.expressions.iter().map(|e| value(e, input))),
         Node::Function(function) => together(function.keys.iter().map(|e| value(e, input))),
-        Node::Aggregate(aggregate) => {
-            let keys = aggregate.keys.iter().map(|e| value(e, input));
-            let exact_floats = float_sum == FloatSum::Exact;
-            together(keys.chain(aggregate.aggregates.iter().map(|call| of_call(call, input, exact_floats))))
-        }
         _ => ComputedBy::default(),
     }
+}
+
+/// An aggregate, or a phase of one; where states are merged, the first phase has computed keys and arguments.
+fn of_aggregate(plan: &Plan, id: NodeId) -> ComputedBy {
+    let Some((input, aggregate)) = plan.aggregated(id) else { return ComputedBy::default() };
+    let (input, is_merge) = (&plan.node(input).schema.columns, plan.first_phase(id).is_some());
+    let exact_floats = plan.settings.float_sum == FloatSum::Exact;
+    let keys = aggregate.keys.iter().filter(|_| !is_merge).map(|e| value(e, input));
+    let calls = aggregate.aggregates.iter().map(|call| of_call(call, input, exact_floats, !is_merge));
+    together(keys.chain(calls))
 }
 
 /// A predicate that only selects rows.
@@ -85,7 +91,7 @@ fn value(expression: &Expr, input: &DFSchema) -> ComputedBy {
     ComputedBy { kernels: false, datafusion: !is_column }
 }
 
-fn of_call(call: &node::AggregateCall, input: &DFSchema, exact_floats: bool) -> ComputedBy {
+fn of_call(call: &node::AggregateCall, input: &DFSchema, exact_floats: bool, has_arguments: bool) -> ComputedBy {
     let is_native = Cell::new(false);
     let look = |signature: &Signature<'_>| {
         let function = native(signature);
@@ -93,8 +99,10 @@ fn of_call(call: &node::AggregateCall, input: &DFSchema, exact_floats: bool) -> 
         function
     };
     let arguments = match aggregate(call, input, exact_floats, &look) {
-        Ok(compiled) => compiled.arguments.into_iter().chain(compiled.filter).any(|e| e.column().is_none()),
-        Err(_) => false,
+        Ok(compiled) if has_arguments => {
+            compiled.arguments.into_iter().chain(compiled.filter).any(|e| e.column().is_none())
+        }
+        Ok(_) | Err(_) => false,
     };
     ComputedBy { kernels: is_native.get(), datafusion: !is_native.get() || arguments }
 }

@@ -1,0 +1,133 @@
+//! Aggregates in two phases: whoever sends rows aggregates them first, and what travels are the states of groups, fewer than rows.
+//!
+//! ```text
+//! Source ─ Filter ═══ Aggregate                    rows travel, each to the instance that has its group
+//! Source ─ Filter ─ Partial ═══ Aggregate          one state per group and sender travels
+//! ```
+//!
+//! So rows that have one key are aggregated by all senders, and an aggregate without keys is as parallel as what is before it.
+//!
+//! Source: Gray et al., "Data Cube", for which aggregates may be split; the rule is known from parallel databases (DeWitt, Gray).
+
+use std::{collections::HashMap, sync::Arc};
+
+use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
+use datafusion_common::{Column, DFSchema};
+use datafusion_expr::Expr;
+
+use super::{
+    cut::{self, sees_all_rows},
+    fuse::first_key,
+};
+use crate::{
+    Node, NodeId, Plan, PlanNode, StreamSchema,
+    node::{Aggregate, AggregateCall, Windowing},
+    settings::{FloatSum, Merge, Phases},
+};
+
+/// The columns of an aggregate's state, over rows of a schema; `None` if it cannot be split, or if its states are as large as the rows.
+pub type States<'a> = &'a dyn Fn(&AggregateCall, &DFSchema) -> Option<Vec<FieldRef>>;
+
+/// The plan with those aggregates in two phases that gain by it. All are decided anew, by the costs that are known now.
+pub fn two_phase(plan: &Plan, states: States<'_>) -> Plan {
+    let mut phases = HashMap::new();
+    let mut split = built(plan, &phases);
+    let aggregates = split.nodes().filter(|(_, planned)| matches!(planned.node, Node::Aggregate(_)));
+    let numbers: Vec<usize> = aggregates.map(|(_, planned)| planned.number).collect();
+    for number in numbers {
+        let aggregate =
+            split.nodes().find(|(id, planned)| planned.number == number && split.first_phase(*id).is_none());
+        if let Some(first) = aggregate.and_then(|(id, _)| first_phase(&split, id, states)) {
+            phases.insert(number, first);
+            // What is divided now may leave others that follow as they are.
+            split = built(plan, &phases);
+        }
+    }
+    split
+}
+
+/// The plan with these aggregates, by number, in two phases, of which the first gives these columns; the others in one.
+fn built(plan: &Plan, phases: &HashMap<usize, StreamSchema>) -> Plan {
+    let mut built = Plan::new(plan.settings.clone());
+    built.costs = plan.costs.clone();
+    let mut moved: HashMap<NodeId, NodeId> = HashMap::new();
+    for (id, planned) in plan.nodes().filter(|(_, planned)| !matches!(planned.node, Node::Partial(_))) {
+        let (inputs, aggregate) = match plan.aggregated(id) {
+            Some((input, aggregate)) => (vec![input], Some(aggregate)),
+            None => (planned.inputs.clone(), None),
+        };
+        let mut inputs: Vec<_> = inputs.iter().map(|input| moved[input]).collect();
+        let mut node = aggregate.map_or_else(|| planned.node.clone(), |aggregate| Node::Aggregate(aggregate.clone()));
+        if let (Some(aggregate), Some(schema)) = (aggregate, phases.get(&planned.number)) {
+            let (schema, number) = (schema.clone(), planned.number);
+            let columns = &schema.columns;
+            let keys = (0..aggregate.keys.len()).map(|key| {
+                let (table, field) = columns.qualified_field(name_width(aggregate) + key);
+                Expr::Column(Column::new(table.cloned(), field.name()))
+            });
+            node = Node::Aggregate(Aggregate { keys: keys.collect(), ..aggregate.clone() });
+            inputs = vec![built.put(PlanNode { node: Node::Partial(aggregate.clone()), inputs, schema, number })];
+        }
+        let (schema, number) = (planned.schema.clone(), planned.number);
+        moved.insert(id, built.put(PlanNode { node, inputs, schema, number }));
+    }
+    built
+}
+
+/// What the first phase of an aggregate gives, if there is to be one: where several instances send rows, and states are fewer than these.
+fn first_phase(plan: &Plan, id: NodeId, states: States<'_>) -> Option<StreamSchema> {
+    let planned = plan.node(id);
+    let Node::Aggregate(aggregate) = &planned.node else { return None };
+    let drafts = cut::drafts(plan);
+    let draft = drafts.iter().find(|draft| draft.nodes[0] == id)?;
+    let [senders] = draft.inputs[..] else { return None };
+    let senders = cut::most(&drafts, senders);
+    let is_in_order = plan.settings.float_sum == FloatSum::Fast && plan.settings.merge == Merge::Ordered;
+    let gains = match plan.settings.phases {
+        Phases::Auto => senders > 1 && states_per_row(plan, id, senders) <= MOST_STATES,
+        Phases::One => false,
+        Phases::Two => true,
+    };
+    if !gains || is_in_order || sees_all_rows(aggregate) {
+        return None;
+    }
+    let input = &plan.node(planned.inputs[0]).schema;
+    let mut fields = Vec::new();
+    let name = |name: &str| Arc::new(Field::new(name, DataType::Timestamp(TimeUnit::Microsecond, None), true));
+    fields.extend(
+        ["first window's end", "slice's start"].map(|text| (None, name(text))).into_iter().take(name_width(aggregate)),
+    );
+    let keys = planned.schema.columns.iter().skip(first_key(aggregate)).take(aggregate.keys.len());
+    fields.extend(keys.map(|(table, field)| (table.cloned(), Arc::clone(field))));
+    for call in &aggregate.aggregates {
+        let number = fields.len();
+        let named = |(i, field): (usize, FieldRef)| {
+            let name = format!("{} of column {}", field.name(), number + i);
+            (None, Arc::new(field.as_ref().clone().with_name(name).with_nullable(true)))
+        };
+        fields.extend(states(call, &input.columns)?.into_iter().enumerate().map(named));
+    }
+    let columns = DFSchema::new_with_metadata(fields, HashMap::new()).ok()?;
+    Some(StreamSchema::plain(Arc::new(columns), planned.schema.is_bounded))
+}
+
+/// How many columns name a pane before keys and states.
+fn name_width(aggregate: &Aggregate) -> usize {
+    if aggregate.windowing == Windowing::Whole { 0 } else { 2 }
+}
+
+/// Above so many states per row a first phase costs more than it saves.
+const MOST_STATES: f64 = 0.5;
+
+/// How many states a row makes where there are so many senders: as measured, or a guess that is low.
+fn states_per_row(plan: &Plan, id: NodeId, senders: usize) -> f64 {
+    let number = plan.node(id).number;
+    let measured = |name: &str| plan.costs.get(&format!("{name} {number}")).filter(|measured| measured.rows_in > 0);
+    let per_row = |rows: u64, of: u64| rows as f64 / of as f64;
+    match (measured("Partial"), measured("Aggregate")) {
+        (Some(first), _) => per_row(first.rows_out, first.rows_in),
+        // At worst each sender has rows of each group.
+        (None, Some(only)) => per_row(only.rows_out * senders as u64, only.rows_in),
+        (None, None) => 0.0,
+    }
+}
