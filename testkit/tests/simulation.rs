@@ -95,7 +95,7 @@ impl Run {
         let strategy = STRATEGIES[number as usize % STRATEGIES.len()];
         let phases = ["auto", "two", "one"][one(&[0, 0, 1, 2])];
         let settings = format!(
-            "SET 'aggregate.phases' = '{phases}'; SET ''parallel.strategy' = '{strategy}'; SET 'merge' = '{merge}'; SET 'parallelism' = '{instances}'; SET 'exchange.memory' = '{memory}';
+            "SET 'aggregate.phases' = '{phases}'; SET 'parallel.strategy' = '{strategy}'; SET 'merge' = '{merge}'; SET 'parallelism' = '{instances}'; SET 'exchange.memory' = '{memory}';
              SET 'batch.rows' = '{batch_rows}'; SET 'exchange.scatter' = '{scatter}'; SET 'late.allowed' = '{} s';",
             one(&[0, 30])
         );
