@@ -30,8 +30,8 @@ pub struct Settings {
     pub window_anchor: crate::node::Anchor,
     /// In which order the rows of several instances come out.
     pub merge: Merge,
-    /// How many bytes of rows may be on their way between the instances of subqueries.
-    pub exchange_memory: usize,
+    /// How many bytes of rows may be on their way between the instances of subqueries; `None` follows from how many these are.
+    pub exchange_memory: Option<usize>,
     /// How rows get into pages on their way between instances.
     pub exchange_scatter: Scatter,
     /// What is placed together.
@@ -136,8 +136,8 @@ pub const KEYS: [(&str, &str, &str); 15] = [
     ),
     (
         "exchange.memory",
-        "a size such as '64 MiB'",
-        "how much memory rows may take that are on their way between instances",
+        "a size such as '64 MiB', or 'auto'",
+        "how much memory rows may take that are on their way between instances; 64 MiB by default, or more for thousands of pairs",
     ),
     (
         "exchange.scatter",
@@ -171,7 +171,7 @@ impl Default for Settings {
             float_sum: FloatSum::Exact,
             window_anchor: crate::node::Anchor::Epoch,
             merge: Merge::Ordered,
-            exchange_memory: 64 << 20,
+            exchange_memory: None,
             exchange_scatter: Scatter::Auto,
             strategy: Strategy::SubqueryCluster,
             phases: Phases::Auto,
@@ -221,7 +221,7 @@ impl Settings {
                     Merge::Arrival => "arrival",
                 }
                 .to_string(),
-                "exchange.memory" => format!("{} B", self.exchange_memory),
+                "exchange.memory" => self.exchange_memory.map_or("auto".to_string(), |bytes| format!("{bytes} B")),
                 "exchange.scatter" => match self.exchange_scatter {
                     Scatter::Auto => "auto",
                     Scatter::Buffered => "buffered",
@@ -280,7 +280,7 @@ impl Settings {
                     _ => return None,
                 }
             }
-            "exchange.memory" => self.exchange_memory = parse_bytes(value)?,
+            "exchange.memory" => self.exchange_memory = if value == "auto" { None } else { Some(parse_bytes(value)?) },
             "exchange.scatter" => {
                 self.exchange_scatter = match value {
                     "auto" => Scatter::Auto,

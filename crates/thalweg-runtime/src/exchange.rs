@@ -58,8 +58,12 @@ pub struct Scatter {
     /// Since when rows are in buffers and open pages, and the arrival that caused the first of them.
     open: Option<(Instant, u64)>,
     linger: Linger,
-    /// How far time has come for the receivers.
+    /// How far time has come for the receivers, but for what is held back.
     passed: Timestamp,
+    /// When they were last told.
+    told: Option<Instant>,
+    /// The arrival that caused the first watermark that is held back, if one is.
+    held: Option<u64>,
     is_idle: bool,
     is_closing: bool,
     room: Room,
@@ -119,6 +123,8 @@ impl Scatter {
             open: None,
             linger,
             passed: Timestamp::MIN,
+            told: None,
+            held: None,
             is_idle: false,
             is_closing: false,
             room: Room { pool: Pool::new(share.pages), task, is_asked: Arc::default() },
@@ -147,7 +153,9 @@ impl Scatter {
             }
             match self.todo.pop_front() {
                 Some(envelope) => self.take(envelope)?,
-                None if self.is_closing && self.open.is_some() => drop(self.seal()?),
+                None if self.is_closing && (self.open.is_some() || self.held.is_some()) => {
+                    self.seal_and_tell()?;
+                }
                 None => break,
             }
         }
@@ -155,19 +163,27 @@ impl Scatter {
         Ok(!self.is_short && self.lanes.iter().all(|lane| lane.waiting.is_empty()))
     }
 
-    /// Nothing comes for now: sends pages that have lingered, and says when the others will have.
+    /// Nothing comes for now: sends pages and watermarks that have lingered, and says when the others will have.
     pub fn nothing_comes(&mut self) -> Result<Option<Instant>> {
-        let due = self.open.map(|(since, _)| since + self.linger.most);
         if self.is_short {
             // Who waits for room is woken by it.
             return Ok(None);
         }
-        if due.is_some_and(|due| due <= self.linger.clock.now()) {
-            self.seal()?;
+        if self.has_lingered() {
+            self.seal_and_tell()?;
             self.flush()?;
-            return Ok(None);
         }
-        Ok(due)
+        Ok(if self.is_short { None } else { self.due() })
+    }
+
+    /// When pages, or a watermark, will have waited long enough.
+    fn due(&self) -> Option<Instant> {
+        let since = [self.open.map(|(since, _)| since), self.held.and(self.told)];
+        since.into_iter().flatten().min().map(|since| since + self.linger.most)
+    }
+
+    fn has_lingered(&self) -> bool {
+        self.due().is_some_and(|due| due <= self.linger.clock.now())
     }
 
     /// Nothing comes any more: what was put in is all there is.
@@ -182,6 +198,13 @@ impl Scatter {
 
     /// Takes an event, or puts it back until all rows before it are in pages.
     fn take(&mut self, envelope: Envelope) -> Result<()> {
+        if let Event::Watermark(t) = envelope.event
+            && self.holds(t)
+        {
+            self.passed = self.passed.max(t);
+            self.held.get_or_insert(envelope.arrived);
+            return Ok(());
+        }
         let goes_on = matches!(
             (&envelope.event, &self.how),
             (Event::Batch(batch), Some(how)) if how.is_for(batch)
@@ -206,9 +229,9 @@ impl Scatter {
             event => {
                 match event {
                     Event::Watermark(t) => (self.passed, self.is_idle) = (self.passed.max(t), false),
-                    Event::Idle => self.is_idle = true,
-                    Event::Batch(_) | Event::Barrier(_) => {}
+                    Event::Idle | Event::Barrier(_) | Event::Batch(_) => self.tell(),
                 }
+                self.is_idle |= matches!(event, Event::Idle);
                 self.tell_all(&event, arrived);
                 Ok(())
             }
@@ -252,12 +275,7 @@ impl Scatter {
                 self.copy(batch, &Order::new(selected, &destinations, self.lanes.len()), arrived)?
             }
         }
-        match self.open {
-            Some((since, _)) if !self.is_short && self.linger.clock.now() >= since + self.linger.most => {
-                self.seal().map(drop)
-            }
-            _ => Ok(()),
-        }
+        if !self.is_short && self.has_lingered() { self.seal_and_tell() } else { Ok(()) }
     }
 
     fn how(&self, batch: &Batch) -> Result<How> {
@@ -309,6 +327,28 @@ impl Scatter {
         Ok(!self.is_short)
     }
 
+    /// Whether a watermark waits for the next one: each makes all pages travel, however little is in them, so receivers hear of one
+    /// in a while. Nothing is wrong with rows that overtake a watermark; what they met is told by themselves.
+    fn holds(&self, t: Timestamp) -> bool {
+        let is_early = || self.told.is_some_and(|told| self.linger.clock.now() < told + self.linger.most);
+        t < Timestamp::MAX && !self.is_idle && is_early()
+    }
+
+    /// Sends all rows, and the watermark that was held back behind them.
+    fn seal_and_tell(&mut self) -> Result<()> {
+        if self.seal()? {
+            self.tell();
+        }
+        Ok(())
+    }
+
+    /// Says how far time has come, if that was held back. Rows from before are on their way.
+    fn tell(&mut self) {
+        if let Some(arrived) = self.held {
+            self.tell_all(&Event::Watermark(self.passed), arrived);
+        }
+    }
+
     fn send(&mut self, pages: Vec<(u32, Page)>) -> Result<()> {
         let Some(How::Pages(packing, _)) = &self.how else { return Ok(()) };
         let arrived = self.open.map_or(0, |(_, arrived)| arrived);
@@ -337,6 +377,9 @@ impl Scatter {
     }
 
     fn tell_all(&mut self, event: &Event, arrived: u64) {
+        if let Event::Watermark(_) = event {
+            (self.held, self.told) = (None, Some(self.linger.clock.now()));
+        }
         self.lanes.iter_mut().for_each(|lane| lane.put(Envelope { event: event.clone(), arrived, packing: None }));
     }
 }

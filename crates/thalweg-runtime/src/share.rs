@@ -8,6 +8,10 @@ use thalweg_shuffle::scatter::{Sizes, choice::Walk};
 
 use crate::packing::Packing;
 
+/// What rows on their way may take, if nobody has said; or so much for each pair of a sender and a receiver, where that is more.
+const MEMORY: usize = 64 << 20;
+const MEMORY_OF_A_PAIR: usize = 4 * SMALLEST;
+
 /// Buffers do not take more than this: they pay while they lie in the caches.
 const BUFFERS: usize = 1 << 20;
 
@@ -30,7 +34,8 @@ impl Share {
     ///
     /// Errors: `Error::Query` if it is too little for a page that is open and one that is on its way, for each pair.
     pub fn new(settings: &Settings, pairs: usize, receivers: usize) -> Result<Self> {
-        let (memory, pairs) = (settings.exchange_memory, pairs.max(1));
+        let pairs = pairs.max(1);
+        let memory = settings.exchange_memory.unwrap_or(MEMORY.max(pairs * MEMORY_OF_A_PAIR));
         let least = 2 * SMALLEST * pairs;
         if memory < least {
             let message = format!(
@@ -58,5 +63,20 @@ impl Share {
             Scatter::Buffered => Walk::Buffered { bytes: self.buffers },
             Scatter::Hybrid => Walk::Hybrid,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unless_somebody_says_how_much_there_is_enough_for_any_number_of_instances() {
+        for pairs in [1, 4, 4096, 128 * 128, 3 * 128 * 128] {
+            let share = Share::new(&Settings::default(), pairs, 128).unwrap();
+            assert!(share.pages >= 2 * SMALLEST * 128, "{pairs} pairs");
+        }
+        let few = Share::new(&Settings::default(), 16, 4).unwrap();
+        assert_eq!(few, Share::new(&Settings { exchange_memory: Some(MEMORY), ..Settings::default() }, 16, 4).unwrap());
     }
 }
