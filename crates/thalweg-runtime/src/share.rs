@@ -12,6 +12,9 @@ use crate::packing::Packing;
 const MEMORY: usize = 64 << 20;
 const MEMORY_OF_A_PAIR: usize = 4 * SMALLEST;
 
+/// Pages are no larger than this: what a receiver reads is still in a cache then. With 8 MiB they cost a fourth more.
+const LARGEST: usize = 512 << 10;
+
 /// Buffers do not take more than this: they pay while they lie in the caches.
 const BUFFERS: usize = 1 << 20;
 
@@ -50,7 +53,8 @@ impl Share {
         let sizes = std::iter::successors(Some((all / 8).min(BUFFERS)), |bytes| (*bytes > 0).then_some(bytes / 2));
         let buffers = sizes.into_iter().find(is_affordable).unwrap_or(0);
         let pages = all - 2 * footprint(buffers);
-        let sizes = Sizes::within(pages, 1, receivers);
+        let mut sizes = Sizes::within(pages, 1, receivers);
+        sizes.largest = sizes.largest.min(LARGEST);
         let (asked, batch_rows) = (settings.exchange_scatter, settings.batch_rows);
         Ok(Self { pages, buffers, sizes, receivers, asked, batch_rows })
     }
