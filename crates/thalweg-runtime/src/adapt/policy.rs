@@ -208,8 +208,8 @@ mod tests {
     #[test]
     fn a_hot_group_is_left_alone_and_moves_no_more() {
         let table = table(16, 4);
-        let mut rows = [100.0; 16];
-        rows[1] = 10_000.0;
+        let mut rows = [400.0; 16];
+        rows[1] = 2000.0;
         let after = decided(&table, &rows, calm(&table)).unwrap();
         assert_eq!(after.of(0), [KeyGroup(1)]);
         assert_eq!(decided(&after, &rows, calm(&table)), None, "there is nothing more to be had");
@@ -241,9 +241,9 @@ mod tests {
         assert_eq!(used(&fewer), 3, "1.2 of an instance, each to be at work for 0.45 of the time");
         assert_eq!(table.moves(&fewer).len(), 5 * 16, "nobody moves who may stay");
         assert_eq!(decided(&fewer, &rows, 1.2), None);
-        let more = decided(&fewer, &rows, 3.0 * 0.9).unwrap();
+        let more = decided(&fewer, &rows, 2.6).unwrap();
         assert_eq!(used(&more), 6);
-        assert_eq!(decided(&more, &rows, 2.7), None);
+        assert_eq!(decided(&more, &rows, 2.6), None);
         let one = decided(&fewer, &rows, 0.01).unwrap();
         assert_eq!(used(&one), 1);
         assert_eq!(decided(&one, &rows, 0.0), None);
