@@ -150,13 +150,8 @@ impl Chain {
         let mut parcels: Vec<Parcel> =
             groups.iter().map(|group| Parcel { group: *group, states: Vec::new() }).collect();
         self.each_state(|at, state| {
-            for parcel in &mut parcels {
-                let saved = state.save(parcel.group)?;
-                state.forget(parcel.group)?;
-                if !saved.is_empty() {
-                    parcel.states.push((at, saved));
-                }
-            }
+            let taken = parcels.iter_mut().zip(state.take(groups)?).filter(|(_, saved)| !saved.is_empty());
+            taken.for_each(|(parcel, saved)| parcel.states.push((at, saved)));
             Ok(())
         })?;
         Ok(parcels)

@@ -61,6 +61,8 @@ pub struct NodeMetrics {
     pub label: String,
     /// Rows that it took; of a source, those that it read, where times are measured.
     pub rows_in: u64,
+    /// Rows that its instance took that took most.
+    pub rows_in_most: u64,
     /// Rows that it put out.
     pub rows_out: u64,
     /// How long its calls took, where that is measured.
@@ -270,7 +272,9 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
             all.push(NodeMetrics { label: node.label.clone(), ..NodeMetrics::default() });
             all.len() - 1
         });
-        all[at].rows_in += node.rows_in.load(Relaxed);
+        let rows_in = node.rows_in.load(Relaxed);
+        all[at].rows_in += rows_in;
+        all[at].rows_in_most = all[at].rows_in_most.max(rows_in);
         all[at].rows_out += node.rows_out.load(Relaxed);
         all[at].busy += Duration::from_nanos(node.nanos.load(Relaxed));
         all[at].late_rows += node.late_rows.load(Relaxed);

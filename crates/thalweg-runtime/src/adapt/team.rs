@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -29,8 +29,8 @@ pub struct Team {
     /// Nanoseconds at work of all members, since the planner last asked.
     busy: AtomicU64,
     counters: Arc<Counters>,
-    /// Counts states that are on their way.
-    node: Arc<NodeCounters>,
+    /// Counts states that are on their way, as the node's, whose members have theirs before.
+    node: OnceLock<Arc<NodeCounters>>,
     inner: Mutex<Inner>,
 }
 
@@ -96,7 +96,7 @@ impl Team {
         let table = Arc::new(Table::even(groups, members.len()));
         Self {
             rows: groups.iter().map(|_| AtomicU64::new(0)).collect(),
-            node: counters.node(&label),
+            node: OnceLock::new(),
             label,
             groups,
             busy: AtomicU64::new(0),
@@ -217,7 +217,7 @@ impl Team {
     pub fn give(&self, epoch: Epoch, member: usize, parcels: Vec<Parcel>) {
         let mut inner = self.inner.lock();
         let Some(change) = inner.changes.get_mut(&epoch) else { return };
-        self.node.state_bytes.fetch_add(parcels.iter().map(Parcel::bytes).sum(), Relaxed);
+        self.node().state_bytes.fetch_add(parcels.iter().map(Parcel::bytes).sum(), Relaxed);
         change.parcels.extend(parcels.into_iter().map(|parcel| (parcel.group, parcel)));
         change.involved.entry(member).or_default().has_given = true;
         inner.wake_involved(epoch);
@@ -235,7 +235,7 @@ impl Team {
             return None;
         }
         let taken: Vec<Parcel> = gains().filter_map(|one| parcels.remove(&one.group)).collect();
-        self.node.state_bytes.fetch_sub(taken.iter().map(Parcel::bytes).sum(), Relaxed);
+        self.node().state_bytes.fetch_sub(taken.iter().map(Parcel::bytes).sum(), Relaxed);
         let owned = table.of(member);
         involved.entry(member).or_default().is_done = true;
         if involved.values().all(|involved| involved.is_done) {
@@ -243,6 +243,10 @@ impl Team {
             changes.remove(&epoch);
         }
         Some((taken, owned))
+    }
+
+    fn node(&self) -> &NodeCounters {
+        self.node.get_or_init(|| self.counters.node(&self.label))
     }
 }
 
