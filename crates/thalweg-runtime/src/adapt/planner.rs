@@ -133,12 +133,12 @@ impl Seen {
         let load = policy::Load { rows: &self.rows, busy: self.busy };
         let Decision { table: next, reason } = policy::decide(rules, &table, load)?;
         tracing::info!(
-            "{}: {} of {} key groups change hands, {} instances have some, before {}: {reason}",
+            "{}: {} of {} key groups move, instances {} -> {}: {reason}",
             team.label(),
             table.moves(&next).len(),
             team.groups().count(),
-            next.used().len(),
             table.used().len(),
+            next.used().len(),
         );
         Some(next)
     }
