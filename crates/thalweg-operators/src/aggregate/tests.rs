@@ -134,7 +134,11 @@ impl Team {
         let state = self.members[from].state().unwrap();
         match group.0 % 2 {
             0 => state.forget(group).unwrap(),
-            _ => assert_eq!(state.take(&[group]).unwrap(), [saved.clone()], "what is taken is what is saved"),
+            _ => assert_eq!(
+                state.take(&[group]).unwrap(),
+                std::slice::from_ref(&saved),
+                "what is taken is what is saved"
+            ),
         }
         let left = self.members[from].state().unwrap().save(group).unwrap();
         assert!(left.len() < saved.len() || saved.len() < 20, "nothing of the group is left");
