@@ -8,12 +8,17 @@ use std::{
 };
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
-use thalweg::Schedule;
+use thalweg::{Pick, Schedule};
 
 /// The schedule of a seed, with so many barriers at most.
 pub fn schedule(seed: u64, barriers: usize) -> Schedule {
+    Schedule { pick: pick(seed), barriers }
+}
+
+/// Numbers by chance, the same for the same seed.
+pub fn pick(seed: u64) -> Pick {
     let mut random = StdRng::seed_from_u64(seed);
-    Schedule { pick: Box::new(move |among| random.random_range(0..among)), barriers }
+    Box::new(move |among| random.random_range(0..among))
 }
 
 /// The seeds that a test tries: so many, or as many as `THALWEG_SEEDS` says, or the only one that `THALWEG_SEED` names.

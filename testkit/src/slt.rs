@@ -18,7 +18,8 @@
 //!
 //! `unbounded stream` declares a stream that is not known to end. Instead of rows, `error` is followed by the exact message, as
 //! the command line shows it. Cases are separated by empty lines; `#` begins a comment. All combinations of batch sizes and
-//! workers, half of them with state saved and loaded at random barriers, must give the same; and where the rows of instances come as they
+//! workers, half of them with state saved and loaded at random barriers, where key
+//! groups change hands, must give the same; and where the rows of instances come as they
 //! arrive, the same rows.
 
 use std::{collections::HashMap, fmt::Write, path::Path};
@@ -27,7 +28,7 @@ use thalweg::{Engine, Query};
 
 use crate::{
     script::{Item, Script, Scripts, instant},
-    show,
+    show, sim,
 };
 
 /// Batch sizes that every case is run with.
@@ -98,7 +99,7 @@ pub fn check_file(path: &Path, bless: bool) -> std::io::Result<(usize, String)> 
 struct Variant {
     batch_rows: usize,
     workers: usize,
-    /// The seed of random barriers, at which state is saved and loaded.
+    /// The seed of random barriers, at which state is saved and loaded, and key groups change hands.
     barriers: Option<u64>,
     /// In which order the rows of instances come, of which there are as many as workers.
     merge: &'static str,
@@ -161,6 +162,9 @@ fn run(case: &Case, variant: Variant) -> Outcome {
     }
     let mut engine = Engine::with_connectors(vec![std::sync::Arc::new(scripts)]);
     engine.reload_at_barriers();
+    if let Some(seed) = barriers {
+        engine.move_key_groups(sim::pick(seed));
+    }
     // As little memory for rows on their way as so many instances need at the most.
     let memory = 64 * workers * workers;
     // Each case meets each strategy with some number of workers.

@@ -4,14 +4,17 @@
 use std::{
     cell::RefCell,
     collections::HashMap,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use testkit::{
     script::{Item, Scripts},
     show,
-    sim::{each, schedule, seeds},
+    sim::{each, pick, schedule, seeds},
 };
 use thalweg::{Engine, Plan, Query};
 
@@ -80,6 +83,8 @@ struct Run {
     /// Whether rows come in the order of one instance, and not just the same ones.
     is_ordered: bool,
     is_reloaded: bool,
+    /// Whether key groups change hands at barriers.
+    is_moved: bool,
     barriers: usize,
 }
 
@@ -105,6 +110,7 @@ impl Run {
             settings,
             is_ordered,
             is_reloaded: one(&[0, 1]) == 1,
+            is_moved: one(&[0, 1]) == 1,
             barriers: one(&[0, 20]),
         }
     }
@@ -142,12 +148,19 @@ impl Run {
     }
 }
 
-fn rows(mut query: Query) -> Rows {
+fn rows(query: Query) -> Rows {
+    let (rows, _) = rows_and_moves(query);
+    rows
+}
+
+/// The rows, and how many key groups changed hands.
+fn rows_and_moves(mut query: Query) -> (Rows, u64) {
     let mut lines = Vec::new();
     for batch in query.by_ref() {
         lines.extend(show::lines(&batch.unwrap()).unwrap());
     }
-    (lines, query.metrics().late_rows)
+    let metrics = query.metrics();
+    ((lines, metrics.late_rows), metrics.moved_groups)
 }
 
 fn sorted((mut lines, late): Rows) -> Rows {
@@ -164,7 +177,8 @@ thread_local! {
 
 #[test]
 fn every_interleaving_gives_the_rows_of_one_instance() {
-    each(seeds(USUAL).unwrap(), |seed| {
+    let (moved, seeds) = (AtomicU64::new(0), seeds(USUAL).unwrap());
+    each(seeds.clone(), |seed| {
         LAST.with_borrow_mut(|last| {
             let number = seed / SCHEDULES;
             if last.as_ref().is_none_or(|(of, ..)| *of != number) {
@@ -174,7 +188,12 @@ fn every_interleaving_gives_the_rows_of_one_instance() {
             }
             let Some((_, run, engine, plan)) = last else { return };
             engine.simulate(schedule(seed, run.barriers));
-            let (mut found, mut expected) = (rows(engine.run(plan).unwrap()), Rows::clone(&run.expected()));
+            if run.is_moved {
+                engine.move_key_groups(pick(!seed));
+            }
+            let (mut found, groups) = rows_and_moves(engine.run(plan).unwrap());
+            let mut expected = Rows::clone(&run.expected());
+            moved.fetch_add(groups, Relaxed);
             assert!(!expected.0.is_empty());
             if !run.is_ordered {
                 (found, expected) = (sorted(found), sorted(expected));
@@ -182,6 +201,73 @@ fn every_interleaving_gives_the_rows_of_one_instance() {
             assert!(found == expected, "{}\n{}\n{found:?}\n{expected:?}", run.settings, QUERIES[run.query]);
         });
     });
+    // About one in four seeds asks for it, and has aggregates that are divided.
+    let (moved, seeds) = (moved.into_inner(), seeds.end - seeds.start);
+    assert!(seeds < 1000 || moved > seeds * 20, "{moved} key groups changed hands");
+}
+
+/// Where partitions fall silent and wake up again, it depends on who is heard of first which rows are late, and instances may hear of it
+/// in different orders. A key group whose new instance has come further, or less far, must lose no order and no window by that.
+#[test]
+fn whoever_falls_silent_each_group_of_a_window_comes_once_and_in_order() {
+    let moved = AtomicU64::new(0);
+    let seeds = seeds(1000).unwrap();
+    let planned = |number: u64| {
+        let mut random = StdRng::seed_from_u64(number);
+        let mut partition = |number: i64| {
+            let mut items = Vec::new();
+            for row in 0..20_i64 {
+                let time = (row * 15 + number - random.random_range(0..40)).max(0);
+                let fields =
+                    [time, random.random_range(0..6), number * 1000 + row].map(|field| Some(field.to_string()));
+                items.push(Item::Row(fields.to_vec()));
+                if random.random_bool(0.3) {
+                    items.push(Item::Idle);
+                }
+            }
+            items
+        };
+        let script = Scripts::new(HashMap::from([("s".to_string(), (0..4).map(&mut partition).collect())]));
+        let mut engine = Engine::with_connectors(vec![Arc::new(script)]);
+        let (instances, batch_rows) = (random.random_range(2..6), random.random_range(1..4));
+        let strategy = STRATEGIES[number as usize % STRATEGIES.len()];
+        let table = format!(
+            "SET 'parallelism' = '{instances}'; SET 'batch.rows' = '{batch_rows}'; SET 'parallel.strategy' = '{strategy}';
+             CREATE TABLE s (ts TIMESTAMP, k BIGINT, n BIGINT, WATERMARK FOR ts AS ts) WITH ('connector' = 'script')"
+        );
+        engine.sql(&table).unwrap();
+        let sql = "SELECT window_end, k, count(*) FROM TUMBLE(
+                     (SELECT window_time AS wt, k, n FROM (
+                        SELECT window_time, window_end, k, n, count(*) FROM TUMBLE(s, ts, INTERVAL '20' SECOND)
+                        GROUP BY window_time, window_end, k, n)),
+                     wt, INTERVAL '1' MINUTE) GROUP BY window_end, k";
+        let statement = engine.parse(sql).unwrap().remove(0);
+        let plan = engine.plan(&statement).unwrap().unwrap();
+        (engine, plan)
+    };
+    each(0..seeds.end.div_ceil(SCHEDULES), |number| {
+        let (mut engine, plan) = planned(number);
+        for seed in (number * SCHEDULES..(number + 1) * SCHEDULES).filter(|seed| seeds.contains(seed)) {
+            engine.simulate(schedule(seed, 20));
+            engine.move_key_groups(pick(!seed));
+            let mut query = engine.run(&plan).unwrap();
+            let mut lines = show::lines(&query.next().expect("there are rows").unwrap()).unwrap();
+            match seed % 4 {
+                // Whatever is under way, a query that is stopped ends, and so does one whose rows nobody wants any more.
+                0 => query.stop(),
+                1 => drop(query.wait().unwrap()),
+                _ => {}
+            }
+            let ((rest, _), groups) = rows_and_moves(query);
+            lines.extend(rest);
+            moved.fetch_add(groups, Relaxed);
+            let place = |line: &str| line.rsplit_once('|').expect("a count stands behind").0.to_string();
+            let places: Vec<String> = lines.iter().map(|line| place(line)).collect();
+            assert!(!places.is_empty() && places.is_sorted_by(|a, b| a < b), "THALWEG_SEED={seed}: {lines:#?}");
+        }
+    });
+    let (moved, seeds) = (moved.into_inner(), seeds.end - seeds.start);
+    assert!(seeds < 1000 || moved > seeds * 20, "{moved} key groups changed hands");
 }
 
 #[test]

@@ -7,12 +7,13 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use testkit::{
     script::{Item, Script, Scripts},
     show,
+    sim::pick,
 };
 use thalweg::{Engine, ExplainFormat, Query, engine::explain_parallel};
 
 const STRATEGIES: [&str; 3] = ["subquery-cluster", "query-cluster", "operator-cluster"];
 
-/// Rows in a batch, workers, and the seed of barriers at which states are saved and loaded.
+/// Rows in a batch, workers, and the seed of barriers at which states are saved and loaded, and key groups move.
 const RUNS: [(usize, usize, Option<u64>); 4] = [(7, 2, Some(2)), (4096, 5, None), (3, 3, Some(3)), (7, 5, Some(4))];
 
 const SEEDS: u64 = 2;
@@ -48,6 +49,9 @@ fn engine(script: &Script, settings: &str, barriers: Option<u64>) -> Engine {
     }
     let mut engine = Engine::with_connectors(vec![Arc::new(scripts)]);
     engine.reload_at_barriers();
+    if let Some(seed) = barriers {
+        engine.move_key_groups(pick(seed));
+    }
     let table = "CREATE TABLE t (ts TIMESTAMP, k BIGINT, w STRING, x DOUBLE, v BIGINT, \
                  WATERMARK FOR ts AS ts - INTERVAL '4' SECOND) WITH ('connector' = 'script')";
     engine.sql(&format!("SET 'batch.linger' = '0 ms'; {settings} {table}")).unwrap();

@@ -38,6 +38,18 @@ pub struct Settings {
     pub strategy: Strategy,
     /// Whether rows are aggregated before they travel.
     pub phases: Phases,
+    /// Whether the routes of rows that are divided by keys follow the load.
+    pub adaptive: bool,
+    /// How often the load is looked at.
+    pub adaptive_interval: Interval,
+    /// By how much the busiest instance may be above the average, in percent of it.
+    pub adaptive_imbalance: u32,
+    /// At work for less of the time on average, in percent, instances become fewer.
+    pub adaptive_low: u32,
+    /// At work for more of the time on average, in percent, instances become more.
+    pub adaptive_high: u32,
+    /// By how much the busiest instance's load must become less, in percent of it, so that key groups move.
+    pub adaptive_improvement: u32,
 }
 
 /// Whether rows are aggregated before they travel.
@@ -106,7 +118,7 @@ pub enum FloatSum {
 }
 
 /// A setting: its key, what it may be, and what it does.
-pub const KEYS: [(&str, &str, &str); 15] = [
+pub const KEYS: [(&str, &str, &str); 21] = [
     (
         "parallelism",
         "a whole number from 1 to 1024",
@@ -154,6 +166,28 @@ pub const KEYS: [(&str, &str, &str); 15] = [
         "'auto', 'one' or 'two'",
         "whether the instances that send rows aggregate them first, and the states of their groups travel",
     ),
+    ("adaptive", "'true' or 'false'", "whether keys move between instances as the load asks for"),
+    ("adaptive.interval", "a duration from '1 ms' to '1 h'", "how often the load of instances is looked at"),
+    (
+        "adaptive.imbalance",
+        "a percentage from '0 %' to '1000 %'",
+        "how far the busiest instance may be above the average before keys move",
+    ),
+    (
+        "adaptive.low",
+        "a percentage such as '20 %', below that of 'adaptive.high'",
+        "at work for less of the time on average, instances become fewer",
+    ),
+    (
+        "adaptive.high",
+        "a percentage such as '70 %', above that of 'adaptive.low'",
+        "at work for more of the time on average, instances become more",
+    ),
+    (
+        "adaptive.improvement",
+        "a percentage from '0 %' to '100 %'",
+        "how much less the busiest instance must have to do so that keys move",
+    ),
 ];
 
 impl Default for Settings {
@@ -175,6 +209,12 @@ impl Default for Settings {
             exchange_scatter: Scatter::Auto,
             strategy: Strategy::SubqueryCluster,
             phases: Phases::Auto,
+            adaptive: true,
+            adaptive_interval: Interval::millis(1000),
+            adaptive_imbalance: 25,
+            adaptive_low: 20,
+            adaptive_high: 70,
+            adaptive_improvement: 10,
         }
     }
 }
@@ -200,6 +240,7 @@ impl Settings {
 
     /// Every key with its present value, as `SET` shows them.
     pub fn entries(&self) -> Vec<(&'static str, String)> {
+        let percent = |value: u32| format!("{value} %");
         let or_off = |value: Option<String>| value.unwrap_or_else(|| "off".to_string());
         KEYS.map(|(key, ..)| {
             let value = match key {
@@ -235,6 +276,12 @@ impl Settings {
                     Phases::Two => "two",
                 }
                 .to_string(),
+                "adaptive" => self.adaptive.to_string(),
+                "adaptive.interval" => self.adaptive_interval.to_string(),
+                "adaptive.imbalance" => percent(self.adaptive_imbalance),
+                "adaptive.low" => percent(self.adaptive_low),
+                "adaptive.high" => percent(self.adaptive_high),
+                "adaptive.improvement" => percent(self.adaptive_improvement),
                 _ => match self.window_anchor {
                     crate::node::Anchor::Epoch => "epoch",
                     _ => "first-row",
@@ -298,6 +345,17 @@ impl Settings {
                 }
             }
             "parallel.strategy" => self.strategy = Strategy::ALL.into_iter().find(|s| s.name() == value)?,
+            "adaptive" => self.adaptive = value.parse().ok()?,
+            "adaptive.interval" => {
+                let allowed = Interval::millis(1)..=Interval::millis(3_600_000);
+                self.adaptive_interval = interval().filter(|every| allowed.contains(every))?;
+            }
+            "adaptive.imbalance" => self.adaptive_imbalance = parse_percent(value, 1000)?,
+            "adaptive.low" => self.adaptive_low = parse_percent(value, 100).filter(|low| *low < self.adaptive_high)?,
+            "adaptive.high" => {
+                self.adaptive_high = parse_percent(value, 100).filter(|high| *high > self.adaptive_low)?
+            }
+            "adaptive.improvement" => self.adaptive_improvement = parse_percent(value, 100)?,
             _ => {
                 self.window_anchor = match value {
                     "epoch" => crate::node::Anchor::Epoch,
@@ -308,6 +366,12 @@ impl Settings {
         }
         Some(())
     }
+}
+
+/// Reads a share up to so many percent: `25 %`, `25`.
+fn parse_percent(text: &str, most: u32) -> Option<u32> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    number.parse().ok().filter(|percent| *percent <= most)
 }
 
 /// Reads a size: a whole number and a unit, `512 MB`, `2 GiB`, `4096`.
@@ -350,6 +414,12 @@ mod tests {
             "hybrid",
             "query-cluster",
             "two",
+            "false",
+            "500 ms",
+            "50 %",
+            "0 %",
+            "80 %",
+            "5 %",
         ];
         for ((key, ..), value) in KEYS.iter().zip(values) {
             settings.set(key, value).unwrap();
@@ -370,5 +440,11 @@ mod tests {
         assert_eq!(error.to_string(), "setting 'parallelism' is '0', expected a whole number from 1 to 1024");
         assert_eq!(settings.set("paralelism", "1").unwrap_err().to_string(), "unknown setting 'paralelism'");
         assert!(settings.set("memory.limit", "1 parsec").is_err());
+        let error = settings.set("adaptive.low", "70 %").unwrap_err();
+        let expected = "a percentage such as '20 %', below that of 'adaptive.high'";
+        assert_eq!(error.to_string(), format!("setting 'adaptive.low' is '70 %', expected {expected}"));
+        for (key, value) in [("adaptive", "on"), ("adaptive.interval", "0 s"), ("adaptive.imbalance", "-1 %")] {
+            assert!(settings.set(key, value).is_err(), "{key}");
+        }
     }
 }

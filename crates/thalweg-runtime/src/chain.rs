@@ -5,9 +5,12 @@ use std::{
     time::Instant,
 };
 
-use thalweg_core::{Batch, Epoch, Event, Frontier, KeyGroup, Operator, Output, Port, Progress, Result, Timestamp};
+use thalweg_core::{
+    Batch, Epoch, Event, Frontier, KeyGroup, Operator, Output, Port, Progress, Result, State, Timestamp,
+};
 
 use crate::{
+    adapt::team::Parcel,
     metrics::NodeCounters,
     topology::{OnBarrier, OperatorParts},
 };
@@ -160,6 +163,49 @@ impl Chain {
     pub fn take_out(&mut self) -> Vec<(Port, Event)> {
         self.out_rows = 0;
         std::mem::take(&mut self.out)
+    }
+
+    /// Takes the state of these key groups out of all operators, for another instance. All was done that is to be done with what came
+    /// before.
+    ///
+    /// Errors: what saving a state gives, with the node's name.
+    pub fn give(&mut self, groups: &[KeyGroup]) -> Result<Vec<Parcel>> {
+        let mut parcels: Vec<Parcel> =
+            groups.iter().map(|group| Parcel { group: *group, states: Vec::new() }).collect();
+        self.each_state(|at, state| {
+            let taken = parcels.iter_mut().zip(state.take(groups)?).filter(|(_, saved)| !saved.is_empty());
+            taken.for_each(|(parcel, saved)| parcel.states.push((at, saved)));
+            Ok(())
+        })?;
+        Ok(parcels)
+    }
+
+    /// Takes in what another instance gave; these key groups are its own from now on.
+    ///
+    /// Errors: what loading a state gives, with the node's name.
+    pub fn take(&mut self, parcels: Vec<Parcel>, key_groups: Vec<KeyGroup>) -> Result<()> {
+        self.key_groups = key_groups;
+        self.each_state(|at, state| {
+            for Parcel { group, states } in &parcels {
+                for (_, saved) in states.iter().filter(|(place, _)| *place == at) {
+                    state.load(*group, saved)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Does something with the state of each operator that still wants rows.
+    fn each_state(&mut self, mut with: impl FnMut(usize, &mut dyn State) -> Result<()>) -> Result<()> {
+        for at in self.first_alive..self.links.len() {
+            let link = &mut self.links[at];
+            let Some(state) = link.operator.state() else { continue };
+            self.running = Some(at);
+            with(at, state).map_err(|error| error.in_node(&link.parts.blamed))?;
+            link.counters.state_bytes.store(state.bytes(), Relaxed);
+        }
+        self.running = None;
+        Ok(())
     }
 
     /// The node whose operator is being called, or panicked when it was.

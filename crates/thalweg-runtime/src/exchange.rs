@@ -22,7 +22,7 @@ use std::{
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_schema::{Field, Schema};
 use arrow_select::take::take_record_batch;
-use thalweg_core::{Batch, Error, Event, KeyGroups, Port, Result, Timestamp, error::Fault};
+use thalweg_core::{Batch, Epoch, Error, Event, KeyGroups, Port, Result, Timestamp, error::Fault};
 use thalweg_memory::{page::Page, pool::Pool};
 use thalweg_shuffle::{
     route::{Destinations, Route, hash::ByKeyGroup},
@@ -33,6 +33,7 @@ use thalweg_shuffle::{
 };
 
 use crate::{
+    adapt::tally::Tally,
     clock::Linger,
     packing::Packing,
     pipe::{Envelope, Sender},
@@ -46,6 +47,8 @@ pub struct Scatter {
     port: Port,
     parts: KeyParts,
     route: ByKeyGroup,
+    /// Counts rows for who decides on the route, if somebody does.
+    tally: Option<Tally>,
     lanes: Vec<Lane>,
     share: Share,
     how: Option<How>,
@@ -114,6 +117,7 @@ impl Scatter {
             port,
             parts,
             route: ByKeyGroup::new(keys, groups, senders.len() as u32),
+            tally: None,
             lanes: senders.into_iter().map(|sender| Lane { sender: Some(sender), waiting: VecDeque::new() }).collect(),
             share,
             how: None,
@@ -129,6 +133,11 @@ impl Scatter {
             is_closing: false,
             room: Room { pool: Pool::new(share.pages), task, is_asked: Arc::default() },
         }
+    }
+
+    /// The same, which counts rows for a team, and routes them as the team says.
+    pub fn with_tally(self, tally: Option<Tally>) -> Self {
+        Self { tally, ..self }
     }
 
     /// The output whose batches it takes.
@@ -229,7 +238,11 @@ impl Scatter {
             event => {
                 match event {
                     Event::Watermark(t) => (self.passed, self.is_idle) = (self.passed.max(t), false),
-                    Event::Idle | Event::Barrier(_) | Event::Batch(_) => self.tell(),
+                    Event::Barrier(epoch) => {
+                        self.tell();
+                        self.reroute(epoch);
+                    }
+                    Event::Idle | Event::Batch(_) => self.tell(),
                 }
                 self.is_idle |= matches!(event, Event::Idle);
                 self.tell_all(&event, arrived);
@@ -245,7 +258,20 @@ impl Scatter {
         let keys = keys.collect::<Result<Vec<_>>>().map_err(in_node)?;
         let fields = keys.iter().map(|key| Field::new("key", key.data_type().clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        self.route.route(&batch.clone().with_columns(RecordBatch::try_new(schema, keys)?)).map_err(in_node)
+        let keys = batch.clone().with_columns(RecordBatch::try_new(schema, keys)?);
+        match &mut self.tally {
+            Some(tally) => tally.route(&mut self.route, &keys),
+            None => self.route.route(&keys),
+        }
+        .map_err(in_node)
+    }
+
+    /// Behind the barrier of an epoch, other instances may have some key groups.
+    fn reroute(&mut self, epoch: Epoch) {
+        let table = self.tally.as_ref().and_then(|tally| tally.team().table_behind(epoch));
+        for (group, owner) in table.iter().flat_map(|table| table.owners()) {
+            self.route.give(group, owner as u32);
+        }
     }
 
     /// Goes over to batches like this one.

@@ -38,6 +38,8 @@ struct Gather {
 /// How far time has come on a port.
 struct PortFrontier {
     frontier: Frontier,
+    /// How far it has come in any case: an instance that shares the rows had come so far.
+    floor: Timestamp,
     /// If those who deliver share the rows of the same senders: which of them have said that nothing is to be waited for.
     team: Option<Vec<bool>>,
 }
@@ -82,7 +84,11 @@ impl Pipes {
         let port = |(port, counters): (Port, Option<Arc<NodeCounters>>)| {
             let pipes = inlets.iter().filter(|inlet| inlet.port == port).count().max(1);
             let is_team = inlets.iter().any(|inlet| inlet.port == port && inlet.is_of_team);
-            let time = PortFrontier { frontier: Frontier::new(pipes), team: is_team.then(|| vec![false; pipes]) };
+            let time = PortFrontier {
+                frontier: Frontier::new(pipes),
+                floor: Timestamp::MIN,
+                team: is_team.then(|| vec![false; pipes]),
+            };
             let gather = counters.map(|counters| Gather { rows: Ordered::new(pipes, batch_rows), counters });
             PortIntake { time, gather }
         };
@@ -141,6 +147,23 @@ impl Pipes {
             }
         }
         Ok(if self.inputs.iter().all(|input| input.is_over) { Taken::End } else { Taken::Nothing(None) })
+    }
+
+    /// How far time has come by port.
+    pub fn reached(&self) -> Vec<Timestamp> {
+        self.ports.iter().map(|port| port.time.combined()).collect()
+    }
+
+    /// Time has come so far by port in any case; returns what there is to tell of it.
+    pub fn raise(&mut self, level: &[Timestamp]) -> Vec<(Port, Event)> {
+        let mut events = Vec::new();
+        for (port, (PortIntake { time, .. }, level)) in self.ports.iter_mut().zip(level).enumerate() {
+            if time.raise(*level) {
+                events.push((port, Event::Watermark(*level)));
+                events.extend(time.is_idle().then_some((port, Event::Idle)));
+            }
+        }
+        events
     }
 
     /// Notes how many rows still wait for others, when the query is stopped before its end.
@@ -203,7 +226,14 @@ impl Pipes {
 
 impl PortFrontier {
     fn combined(&self) -> Timestamp {
-        self.frontier.combined()
+        self.frontier.combined().max(self.floor)
+    }
+
+    /// Time has come so far in any case; returns whether that is news.
+    fn raise(&mut self, level: Timestamp) -> bool {
+        let is_news = level > self.combined();
+        self.floor = self.floor.max(level);
+        is_news
     }
 
     fn is_idle(&self) -> bool {
@@ -220,14 +250,21 @@ impl PortFrontier {
     /// Of a team, all are waited for until all of them are idle and have come equally far: what one of them has heard the others
     /// will hear, and what they make of it comes at the same time.
     fn idle(&mut self, place: usize) -> bool {
-        let Some(is_idle) = &mut self.team else { return self.frontier.idle(place) };
+        let before = self.combined();
+        let Some(is_idle) = &mut self.team else {
+            self.frontier.idle(place);
+            return self.combined() > before;
+        };
         is_idle[place] = true;
         let reached = self.frontier.of(place);
         let pipes = 0..is_idle.len();
         if !pipes.clone().all(|pipe| is_idle[pipe] && self.frontier.of(pipe) == reached) {
             return false;
         }
-        pipes.fold(false, |moved, pipe| self.frontier.idle(pipe) | moved)
+        for pipe in pipes {
+            self.frontier.idle(pipe);
+        }
+        self.combined() > before
     }
 
     /// Something came on a pipe.
@@ -243,8 +280,10 @@ impl PortFrontier {
 
     /// Time has come to `t` on a pipe; returns whether the combined time moved.
     fn advance(&mut self, place: usize, t: Timestamp) -> bool {
+        let before = self.combined();
         self.wake(place);
-        self.frontier.advance(place, t)
+        self.frontier.advance(place, t);
+        self.combined() > before
     }
 }
 
@@ -261,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_team_is_waited_for_until_all_of_it_is_idle() {
-        let mut port = PortFrontier { frontier: Frontier::new(2), team: Some(vec![false; 2]) };
+        let mut port = PortFrontier { frontier: Frontier::new(2), floor: Timestamp::MIN, team: Some(vec![false; 2]) };
         assert!(!port.idle(0));
         assert!(!port.advance(1, Timestamp(10)), "the other one may have rows from before");
         assert!(!port.is_idle());

@@ -9,6 +9,7 @@
 //! * [`exchange`]: rows go to the instance that owns their key
 //! * [`clock`]: what time it is
 //! * [`share`]: what of the exchanges' memory is one sender's
+//! * [`adapt`]: which instance has which key group, and how that changes
 //! * [`alarm`]: no task sleeps while something waits for it
 //! * [`pool`]: workers that run tasks when there is something to do
 //! * [`chain`]: the operators of one subquery, called one after the other
@@ -19,6 +20,7 @@
 //! * [`simulation`]: the same tasks on one thread, in an order that a schedule decides
 //! * [`query`]: the handle of a running query
 
+pub mod adapt;
 pub mod alarm;
 pub mod chain;
 pub mod clock;
@@ -38,5 +40,5 @@ pub mod topology;
 
 pub use metrics::Metrics;
 pub use query::{RunningQuery, start};
-pub use simulation::Schedule;
+pub use simulation::{Pick, Schedule};
 pub use topology::{KeyParts, OnBarrier, OperatorParts, SourceParts, Stage, StageInput, Topology};

@@ -25,6 +25,10 @@ pub struct Metrics {
     pub bad_rows: u64,
     /// Memory that operators' states take, in bytes.
     pub state_bytes: u64,
+    /// How often key groups changed hands between instances.
+    pub changes: u64,
+    /// How many did, all times together.
+    pub moved_groups: u64,
     /// Since the query started, until it ended.
     pub elapsed: Duration,
     /// From a row's arrival to the emission of what it caused.
@@ -57,6 +61,8 @@ pub struct NodeMetrics {
     pub label: String,
     /// Rows that it took; of a source, those that it read, where times are measured.
     pub rows_in: u64,
+    /// Rows that its instance took that took most.
+    pub rows_in_most: u64,
     /// Rows that it put out.
     pub rows_out: u64,
     /// How long its calls took, where that is measured.
@@ -111,6 +117,8 @@ pub struct Counters {
     pub(crate) rows_in: AtomicU64,
     pub(crate) rows_out: AtomicU64,
     pub(crate) bad_rows: AtomicU64,
+    changes: AtomicU64,
+    moved_groups: AtomicU64,
     latency: Mutex<Histogram<u64>>,
     nodes: Mutex<Vec<Arc<NodeCounters>>>,
     partitions: Mutex<Vec<Arc<PartitionProgress>>>,
@@ -131,6 +139,8 @@ impl Default for Counters {
             rows_in: AtomicU64::new(0),
             rows_out: AtomicU64::new(0),
             bad_rows: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
+            moved_groups: AtomicU64::new(0),
             latency: Mutex::new(latency),
             nodes: Mutex::new(Vec::new()),
             partitions: Mutex::new(Vec::new()),
@@ -199,6 +209,12 @@ impl Counters {
         self.latency.lock().saturating_record(self.now().saturating_sub(arrived));
     }
 
+    /// So many key groups changed hands.
+    pub fn moved(&self, groups: usize) {
+        self.changes.fetch_add(1, Relaxed);
+        self.moved_groups.fetch_add(groups as u64, Relaxed);
+    }
+
     /// The memory of all states, and the node with the largest.
     pub fn state(&self) -> (usize, String) {
         let nodes = self.nodes.lock();
@@ -217,6 +233,8 @@ impl Counters {
             late_rows: nodes.iter().map(|node| node.late_rows).sum(),
             bad_rows: self.bad_rows.load(Relaxed),
             state_bytes: state_bytes as u64,
+            changes: self.changes.load(Relaxed),
+            moved_groups: self.moved_groups.load(Relaxed),
             elapsed: self.ended.lock().unwrap_or_else(|| self.started.elapsed()),
             nodes,
             ..Metrics::default()
@@ -254,7 +272,9 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
             all.push(NodeMetrics { label: node.label.clone(), ..NodeMetrics::default() });
             all.len() - 1
         });
-        all[at].rows_in += node.rows_in.load(Relaxed);
+        let rows_in = node.rows_in.load(Relaxed);
+        all[at].rows_in += rows_in;
+        all[at].rows_in_most = all[at].rows_in_most.max(rows_in);
         all[at].rows_out += node.rows_out.load(Relaxed);
         all[at].busy += Duration::from_nanos(node.nanos.load(Relaxed));
         all[at].late_rows += node.late_rows.load(Relaxed);

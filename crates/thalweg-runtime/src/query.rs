@@ -7,14 +7,14 @@ use thalweg_core::{
     connector::{Host, Reader, Wake},
 };
 use thalweg_plan::Settings;
-use thalweg_shuffle::route::hash::ByKeyGroup;
 
 use crate::{
+    adapt::{member::Member, planner::Planner, table::Table, tally::Tally, team::Team},
     chain::Chain,
     clock::{Clock, Linger},
     exchange::Scatter,
     intake::{Inlet, Pipes},
-    metrics::Metrics,
+    metrics::{Counters, Metrics},
     pipe::{CAPACITY, Receiver, Sender, Wakes, pipe},
     pool::{Pool, TaskRef},
     share::Share,
@@ -65,14 +65,21 @@ impl Control {
 /// Errors: what opening a source or making an operator gives; `Error::Query` if `'exchange.memory'` is too little for so many
 /// instances; `Error::Environment` if there are no threads to be had.
 pub fn start(topology: Topology) -> Result<RunningQuery> {
-    let Topology { stages, settings, key_groups, on_barrier, is_timed, schedule } = topology;
+    let Topology { stages, settings, key_groups, on_barrier, is_timed, schedule, moves } = topology;
     let mut simulation = schedule.map(Simulation::new);
     let clock = simulation.as_ref().map(Simulation::clock).unwrap_or_default();
     let instances: Vec<usize> = stages.iter().map(|stage| stage.instances).collect();
-    let shared = Arc::new(Shared::new(instances.iter().sum(), settings.memory_limit));
+    let counters = Arc::new(Counters::default());
     if is_timed {
-        shared.counters.time_nodes();
+        counters.time_nodes();
     }
+    let has_teams = settings.adaptive || moves.is_some();
+    let teams = if has_teams { teams(&stages, key_groups, &counters) } else { HashMap::new() };
+    let mut by_stage: Vec<_> = teams.iter().collect();
+    by_stage.sort_by_key(|(stage, _)| **stage);
+    let planned = by_stage.into_iter().map(|(_, team)| Arc::clone(team)).collect();
+    let planner = Planner::new(planned, &settings, moves, clock.clone());
+    let shared = Arc::new(Shared::new(instances.iter().sum(), settings.memory_limit, counters, planner));
     let no_threads = |error: std::io::Error| Error::environment(format!("cannot start worker threads: {error}"));
     let workers = if simulation.is_some() { 0 } else { settings.parallelism };
     let pool = Pool::new(workers).map_err(no_threads)?;
@@ -124,10 +131,12 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                 Some((label, sink)) => Outlet::Sink { sink, label, is_dirty: false },
                 None => {
                     let pipes = pipes.into_iter().map(|(port, sender)| Out::new(port, sender)).collect();
-                    let scatter = |Divided { port, parts, senders }| {
+                    let scatter = |Divided { to, port, parts, senders }| {
                         let share = Share::new(&settings, pairs, senders.len())?;
                         let linger = Linger { most: linger(&settings), clock: clock.clone() };
-                        Ok(Scatter::new(port, parts, key_groups, senders, share, linger, place.clone()))
+                        let tally = teams.get(&to).map(|team| Tally::new(Arc::clone(team)));
+                        let scatter = Scatter::new(port, parts, key_groups, senders, share, linger, place.clone());
+                        Ok(scatter.with_tally(tally))
                     };
                     let exchanges = divided.into_iter().map(scatter).collect::<Result<_>>()?;
                     Outlet::Pipes { pipes, exchanges, is_result }
@@ -135,7 +144,9 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
             };
             let most = simulation.as_mut().map_or(TURN, Simulation::turn);
             let shared = Arc::clone(&shared);
-            let task = Task { label, shared, intake, chain, outlet, arrived: 0, is_ending: false, most };
+            let team = teams.get(&number).cloned();
+            let member = team.map(|team| Member::new(team, instance, place.clone(), clock.clone()));
+            let task = Task { label, shared, intake, member, chain, outlet, arrived: 0, is_ending: false, most };
             tasks.push((place, task));
         }
     }
@@ -253,8 +264,22 @@ fn linger(settings: &Settings) -> Duration {
 /// The key groups that are an instance's: its share, if rows are divided by them among so many instances, and otherwise all.
 fn owned(groups: KeyGroups, instance: usize, instances: Option<usize>) -> Vec<KeyGroup> {
     let Some(instances) = instances else { return groups.iter().collect() };
-    let route = ByKeyGroup::new(Vec::new(), groups, instances as u32);
-    groups.iter().filter(|group| route.owner(*group) as usize == instance).collect()
+    Table::even(groups, instances).of(instance)
+}
+
+/// The teams of stages whose instances divide rows by keys, by the stages' numbers.
+fn teams(stages: &[Stage], groups: KeyGroups, counters: &Arc<Counters>) -> HashMap<usize, Arc<Team>> {
+    let team = |(number, stage): (usize, &Stage)| {
+        let keys = stage.inputs.iter().find_map(|input| input.keys.as_ref()).filter(|_| stage.instances > 1)?;
+        // Rows of another order would have to be waited for at a barrier, and one that all instances get has no owner.
+        assert!(
+            stage.inputs.iter().all(|input| input.keys.is_some() && !input.is_ordered),
+            "all is divided as it comes"
+        );
+        let team = Team::new(keys.label.clone(), groups, stage.instances, Arc::clone(counters));
+        Some((number, Arc::new(team)))
+    };
+    stages.iter().enumerate().filter_map(team).collect()
 }
 
 /// How many pairs of a sender and a receiver there are between which rows are divided by keys.
@@ -286,6 +311,8 @@ struct Ends {
 
 /// The pipes that share the rows of one output, by receiver.
 struct Divided {
+    /// The stage of the receivers.
+    to: usize,
     port: Port,
     parts: KeyParts,
     senders: Vec<Sender>,
@@ -314,7 +341,9 @@ impl Wiring {
                     let ends = wiring.ends(from.stage, sender);
                     match &from.keys {
                         None => ends.pipes.extend(senders.into_iter().map(|sender| (from.port, sender))),
-                        Some(parts) => ends.divided.push(Divided { port: from.port, parts: parts.clone(), senders }),
+                        Some(parts) => {
+                            ends.divided.push(Divided { to, port: from.port, parts: parts.clone(), senders })
+                        }
                     }
                 }
             }

@@ -13,10 +13,13 @@ use crate::{
     task::{Shared, TURN},
 };
 
+/// Gives a number below the given one.
+pub type Pick = Box<dyn FnMut(usize) -> usize + Send>;
+
 /// Decides what a running query leaves open.
 pub struct Schedule {
-    /// A number below the given one.
-    pub pick: Box<dyn FnMut(usize) -> usize + Send>,
+    /// What decides.
+    pub pick: Pick,
     /// How many barriers it asks for, at most.
     pub barriers: usize,
 }

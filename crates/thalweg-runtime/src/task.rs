@@ -6,7 +6,7 @@ use std::{
     sync::{
         Arc,
         atomic::{
-            AtomicBool, AtomicU64, AtomicUsize,
+            AtomicBool, AtomicUsize,
             Ordering::{AcqRel, Acquire, Release},
         },
     },
@@ -19,6 +19,7 @@ use thalweg_core::{
 };
 
 use crate::{
+    adapt::{member::Member, planner::Planner},
     chain::Chain,
     exchange::Scatter,
     intake::{Pipes, Taken},
@@ -41,8 +42,9 @@ pub struct Shared {
     pub is_stopping: AtomicBool,
     /// The first error; every task gives up then.
     pub error: Mutex<Option<Error>>,
+    /// Counts epochs, and says which key groups change hands in one.
+    pub planner: Planner,
     is_failed: AtomicBool,
-    epoch: AtomicU64,
     running: AtomicUsize,
     ended: (Mutex<bool>, Condvar),
     tasks: Mutex<Vec<TaskRef>>,
@@ -50,14 +52,14 @@ pub struct Shared {
 
 impl Shared {
     /// What `tasks` tasks will share.
-    pub fn new(tasks: usize, memory_limit: Option<usize>) -> Self {
+    pub fn new(tasks: usize, memory_limit: Option<usize>, counters: Arc<Counters>, planner: Planner) -> Self {
         Self {
-            counters: Arc::new(Counters::default()),
+            counters,
             memory_limit,
+            planner,
             is_stopping: AtomicBool::new(false),
             error: Mutex::new(None),
             is_failed: AtomicBool::new(false),
-            epoch: AtomicU64::new(0),
             running: AtomicUsize::new(tasks),
             ended: (Mutex::new(tasks == 0), Condvar::new()),
             tasks: Mutex::new(Vec::new()),
@@ -84,8 +86,15 @@ impl Shared {
 
     /// Asks the sources for a barrier.
     pub fn request_barrier(&self) {
-        self.epoch.fetch_add(1, AcqRel);
+        self.planner.request();
         self.wake_all();
+    }
+
+    /// Looks at the loads of instances if it is time to, and asks the sources for a barrier where key groups should change hands.
+    fn adapt(&self) {
+        if self.planner.look() {
+            self.wake_all();
+        }
     }
 
     /// Nobody runs its tasks any more: to whoever waits, they have ended.
@@ -129,6 +138,8 @@ pub struct Task {
     pub shared: Arc<Shared>,
     /// Where events come from.
     pub intake: Intake,
+    /// Its part in who has which key group, if its rows are divided by keys.
+    pub member: Option<Member>,
     /// What is done with them.
     pub chain: Chain,
     /// Where they go.
@@ -201,7 +212,11 @@ impl Run for Task {
         if self.shared.is_failed.load(Acquire) {
             return self.end();
         }
+        let began = self.member.as_ref().map(Member::begin);
         let turn = catch_unwind(AssertUnwindSafe(|| self.turn()));
+        if let (Some(member), Some(began)) = (&self.member, began) {
+            member.end(began);
+        }
         let error = match turn {
             Ok(Ok(Turn::Done)) => return self.end(),
             Ok(Ok(turn)) => return turn,
@@ -227,6 +242,7 @@ impl Task {
         }
         // Leave the pipes before the end is known, so that who waits for it finds them closed.
         self.intake = Intake::Pipes(Pipes::none());
+        self.member = None;
         self.outlet = Outlet::Pipes { pipes: Vec::new(), exchanges: Vec::new(), is_result: false };
         self.shared.task_ended();
         Turn::Done
@@ -260,9 +276,12 @@ impl Task {
 
     /// Hands the next events to the chain; or says how the turn ends.
     fn take_in(&mut self) -> Result<Option<Turn>> {
+        if let Intake::Source(..) = self.intake {
+            self.shared.adapt();
+        }
         let taken = match &mut self.intake {
             Intake::Source(..) if self.shared.is_stopping.load(Acquire) => Taken::End,
-            Intake::Source(_, epoch) if *epoch < self.shared.epoch.load(Acquire) => {
+            Intake::Source(_, epoch) if *epoch < self.shared.planner.epoch() => {
                 *epoch += 1;
                 Taken::Events(vec![(0, Event::Barrier(Epoch(*epoch)))], self.arrived)
             }
@@ -277,7 +296,10 @@ impl Task {
                 Step::Wait(until) => Taken::Nothing(until),
                 Step::End => Taken::End,
             },
-            Intake::Pipes(pipes) => pipes.take()?,
+            Intake::Pipes(pipes) => match &mut self.member {
+                Some(member) => member.take(pipes, &mut self.chain)?,
+                None => pipes.take()?,
+            },
         };
         match taken {
             Taken::Events(events, arrived) => {

@@ -10,7 +10,7 @@ use thalweg_core::{
 };
 use thalweg_plan::{Settings, node::WatermarkStrategy};
 
-use crate::simulation::Schedule;
+use crate::simulation::{Pick, Schedule};
 
 /// A plan that was cut into subqueries and compiled: one stage per subquery.
 pub struct Topology {
@@ -26,6 +26,8 @@ pub struct Topology {
     pub is_timed: bool,
     /// Decides in which order tasks run, on the thread of whoever takes the result; without one, workers do.
     pub schedule: Option<Schedule>,
+    /// Decides which key groups change hands at each barrier, whatever the load.
+    pub moves: Option<Pick>,
 }
 
 /// A subquery: all its instances do the same.

@@ -11,7 +11,7 @@ use thalweg_plan::{
     parallel::{self, costs::CostFile},
     render,
 };
-use thalweg_runtime::{OnBarrier, Schedule};
+use thalweg_runtime::{OnBarrier, Pick, Schedule};
 use thalweg_sql::{ExplainFormat, Outcome, Session, Statement};
 
 use crate::{
@@ -35,6 +35,7 @@ pub struct Engine {
     on_barrier: OnBarrier,
     costs: Option<CostFile>,
     schedule: Mutex<Option<Schedule>>,
+    moves: Mutex<Option<Pick>>,
 }
 
 impl Default for Engine {
@@ -58,6 +59,7 @@ impl Engine {
             on_barrier: OnBarrier::Pass,
             costs: None,
             schedule: Mutex::default(),
+            moves: Mutex::default(),
         }
     }
 
@@ -75,6 +77,12 @@ impl Engine {
     /// check that results do not depend on it, and a failure that can be repeated.
     pub fn simulate(&mut self, schedule: Schedule) {
         *self.schedule.lock() = Some(schedule);
+    }
+
+    /// Lets key groups of the next query that is started change hands at each barrier, as `pick` decides by numbers below the given
+    /// ones: a check that nothing is lost on the way.
+    pub fn move_key_groups(&mut self, pick: Pick) {
+        *self.moves.lock() = Some(pick);
     }
 
     /// Runs all statements of a script: each to its end but the last, whose handle is returned.
@@ -166,6 +174,7 @@ impl Engine {
         topology.on_barrier = self.on_barrier;
         topology.is_timed = is_timed;
         topology.schedule = self.schedule.lock().take();
+        topology.moves = self.moves.lock().take();
         Ok(Query::running(target, local::columns(&sink.schema), thalweg_runtime::start(topology)?))
     }
 }

@@ -25,6 +25,6 @@ pub use thalweg_connectors::Memory;
 pub use thalweg_core::{Batch, Error, Result, Timestamp};
 pub use thalweg_operators::function::Row;
 pub use thalweg_plan::{Plan, parallel::costs::CostFile};
-pub use thalweg_runtime::{Metrics, Schedule, query::Control};
+pub use thalweg_runtime::{Metrics, Pick, Schedule, query::Control};
 pub use thalweg_sql::{ExplainFormat, Statement, caret};
 pub use topology::Topology;

@@ -303,6 +303,12 @@ impl Aggregate {
     }
 }
 
+/// Writes groups of a pane, with its name.
+fn put_pane(snapshot: &mut Writer, id: PaneId, groups: &RecordBatch) -> Result<()> {
+    [id.first_end, id.slice.start, id.slice.end].into_iter().for_each(|t| snapshot.number(t.0));
+    snapshot.batch(groups)
+}
+
 impl Closed {
     fn bytes(&self) -> usize {
         let results: usize = self.results.iter().map(|result| result.get_array_memory_size()).sum();
@@ -382,8 +388,7 @@ impl State for Aggregate {
         snapshot.number(self.reached.0);
         for (id, pane) in &mut self.panes {
             if let Some(groups) = pane.save(group, self.key_groups, &self.divided_by, &self.encoder)? {
-                [id.first_end, id.slice.start, id.slice.end].into_iter().for_each(|t| snapshot.number(t.0));
-                snapshot.batch(&groups)?;
+                put_pane(&mut snapshot, *id, &groups)?;
             }
         }
         Ok(snapshot.finish())
@@ -416,6 +421,22 @@ impl State for Aggregate {
             pane.forget(&self.functions, group, self.key_groups, &self.divided_by, &self.encoder)?;
         }
         Ok(())
+    }
+
+    fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Vec<u8>>> {
+        self.sliding = Sliding::default();
+        let mut snapshots: Vec<Writer> = groups.iter().map(|_| Writer::new(VERSION)).collect();
+        snapshots.iter_mut().for_each(|snapshot| snapshot.number(self.reached.0));
+        let Self { panes, functions, key_groups, divided_by, encoder, .. } = self;
+        for (id, pane) in panes {
+            let taken = pane.take(functions, groups, *key_groups, divided_by, encoder)?;
+            for (snapshot, taken) in snapshots.iter_mut().zip(taken) {
+                if let Some(taken) = taken {
+                    put_pane(snapshot, *id, &taken)?;
+                }
+            }
+        }
+        Ok(snapshots.into_iter().map(Writer::finish).collect())
     }
 
     fn bytes(&self) -> usize {

@@ -150,10 +150,39 @@ impl Pane {
     ) -> Result<Option<RecordBatch>> {
         let hashes = self.groups.hashes_by(encoder, by)?;
         let is_in = |number: &u32| all.of(hashes[*number as usize]) == group;
-        let numbers: UInt32Array = (0..self.count() as u32).filter(is_in).collect::<Vec<_>>().into();
-        if numbers.values().is_empty() {
+        let numbers = (0..self.count() as u32).filter(is_in).collect::<Vec<_>>();
+        self.saved(numbers, encoder)
+    }
+
+    /// What [`Pane::save`] gives for each of several key groups, which are dropped: all are looked for at once.
+    pub fn take(
+        &mut self,
+        functions: &[Arc<dyn Aggregate>],
+        groups: &[KeyGroup],
+        all: KeyGroups,
+        by: &[usize],
+        encoder: &KeyEncoder,
+    ) -> Result<Vec<Option<RecordBatch>>> {
+        let mut places = vec![None; all.count()];
+        groups.iter().enumerate().for_each(|(place, group)| places[group.0 as usize] = Some(place));
+        let (mut taken, mut stays) = (vec![Vec::new(); groups.len()], Vec::new());
+        for (number, hash) in self.groups.hashes_by(encoder, by)?.iter().enumerate() {
+            match places[all.of(*hash).0 as usize] {
+                Some(place) => taken[place].push(number as u32),
+                None => stays.push(number as u32),
+            }
+        }
+        let saved = taken.into_iter().map(|numbers| self.saved(numbers, encoder)).collect::<Result<_>>()?;
+        self.keep(functions, stays)?;
+        Ok(saved)
+    }
+
+    /// Keys and states of these groups; `None` if there are none.
+    fn saved(&mut self, numbers: Vec<u32>, encoder: &KeyEncoder) -> Result<Option<RecordBatch>> {
+        if numbers.is_empty() {
             return Ok(None);
         }
+        let numbers = UInt32Array::from(numbers);
         let mut columns = self.groups.columns(encoder, &numbers)?;
         for state in self.sealed()?.iter().flatten() {
             columns.push(take(state, &numbers, None)?);
@@ -194,10 +223,16 @@ impl Pane {
     ) -> Result<()> {
         let hashes = self.groups.hashes_by(encoder, by)?;
         let stays = |number: &u32| all.of(hashes[*number as usize]) != group;
-        let numbers: UInt32Array = (0..self.count() as u32).filter(stays).collect::<Vec<_>>().into();
-        if numbers.values().len() == self.count() {
+        let stays = (0..self.count() as u32).filter(stays).collect::<Vec<_>>();
+        self.keep(functions, stays)
+    }
+
+    /// Drops all groups but these.
+    fn keep(&mut self, functions: &[Arc<dyn Aggregate>], numbers: Vec<u32>) -> Result<()> {
+        if numbers.len() == self.count() {
             return Ok(());
         }
+        let numbers = UInt32Array::from(numbers);
         let mut states = Vec::new();
         for state in self.sealed()? {
             states.push(state.iter().map(|column| Ok(take(column, &numbers, None)?)).collect::<Result<Vec<_>>>()?);

@@ -136,7 +136,15 @@ impl Team {
         let saved = self.members[from].state().unwrap().save(group).unwrap();
         assert_eq!(saved, self.members[from].state().unwrap().save(group).unwrap(), "saving leaves the state as it is");
         self.members[to].state().unwrap().load(group, &saved).unwrap();
-        self.members[from].state().unwrap().forget(group).unwrap();
+        let state = self.members[from].state().unwrap();
+        match group.0 % 2 {
+            0 => state.forget(group).unwrap(),
+            _ => assert_eq!(
+                state.take(&[group]).unwrap(),
+                std::slice::from_ref(&saved),
+                "what is taken is what is saved"
+            ),
+        }
         let left = self.members[from].state().unwrap().save(group).unwrap();
         assert!(left.len() < saved.len() || saved.len() < 20, "nothing of the group is left");
     }

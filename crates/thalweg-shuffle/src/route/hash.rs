@@ -99,6 +99,20 @@ impl ByKeyGroup {
     }
 }
 
+impl ByKeyGroup {
+    /// Routes as [`Route::route`] does, and adds the rows of each group to a count.
+    ///
+    /// Errors: what the key's type gives where it cannot be hashed.
+    pub fn route_and_count(&self, batch: &Batch, rows: &mut [u32]) -> Result<Destinations> {
+        let owner = |hash: &u64| {
+            let group = self.groups.of(*hash).0 as usize;
+            rows[group] += 1;
+            self.owners[group]
+        };
+        Ok(Destinations::One(hashes(batch, &self.keys)?.iter().map(owner).collect()))
+    }
+}
+
 impl Route for ByKeyGroup {
     fn partitions(&self) -> usize {
         self.partitions
@@ -179,5 +193,10 @@ mod tests {
             let expected = if groups.of(hashes[row]) == KeyGroup(5) { 3 } else { before[row] };
             assert_eq!(after[row], expected);
         }
+        let mut counts = vec![0; 16];
+        assert_eq!(route.route_and_count(&all, &mut counts).unwrap(), Destinations::One(after));
+        let mut expected = vec![0; 16];
+        hashes.iter().for_each(|hash| expected[groups.of(*hash).0 as usize] += 1);
+        assert_eq!(counts, expected);
     }
 }

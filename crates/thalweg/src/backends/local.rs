@@ -44,6 +44,7 @@ pub fn compile(plan: &Plan, connectors: &[Arc<dyn Connector>]) -> Result<Topolog
         on_barrier: OnBarrier::Pass,
         is_timed: false,
         schedule: None,
+        moves: None,
     })
 }
 

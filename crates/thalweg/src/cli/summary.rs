@@ -23,6 +23,10 @@ pub fn summary(metrics: &Metrics, table: Option<&str>) -> String {
         let [p50, p99, max] = [latency.p50, latency.p99, latency.max].map(words::duration);
         text += &format!("\nlatency from arrival to emission: p50 {p50}, p99 {p99}, max {max}");
     }
+    if metrics.changes > 0 {
+        let times = if metrics.changes == 1 { "once" } else { &format!("{} times", words::count(metrics.changes)) };
+        text += &format!("\nkeys moved between instances {times}: {} key groups", words::count(metrics.moved_groups));
+    }
     text
 }
 
@@ -65,6 +69,11 @@ mod tests {
             summary(&metrics, Some("hourly")),
             "hourly: 336,776 rows in, 17,520 rows out, 12 late, 0 bad in 1.24 s (272,000 rows/s)\n\
              latency from arrival to emission: p50 850 µs, p99 8 ms, max 12 ms"
+        );
+        let adapted = Metrics { changes: 2, moved_groups: 17, ..Metrics::default() };
+        assert_eq!(
+            summary(&adapted, None),
+            "0 rows in, 0 rows out, 0 late, 0 bad in 0 s\nkeys moved between instances 2 times: 17 key groups"
         );
         assert_eq!(summary(&Metrics::default(), None), "0 rows in, 0 rows out, 0 late, 0 bad in 0 s");
     }

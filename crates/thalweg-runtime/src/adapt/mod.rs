@@ -1,0 +1,30 @@
+//! Which instance has which key group, and how that changes while a query runs.
+//!
+//! ```text
+//!   senders ── rows by key group ──► team ◄── time at work ── members: the instances that take the rows
+//!                                     │
+//!                          planner: looks at it from time to time, by the policy
+//!                                     │
+//!                          a new table for epoch E, and then a barrier E
+//!
+//!   sender   … rows by the old table │ barrier E │ rows by the new one …
+//!   member   … barrier E has come on all inputs ► time is made the same ► gives what it loses ► takes what it gains ► goes on
+//! ```
+//!
+//! Behind barrier E no row of a group that moves can be before its state, since the new member takes nothing from its pipes until it
+//! has all of them; and none of the old table can be behind it. Nobody stops but the members that give or take, and they do while
+//! the states are on their way.
+//!
+//! * [`table`]: which instance has which key group
+//! * [`tally`]: how many rows a sender has for each
+//! * [`team`]: what senders, members and the planner tell each other
+//! * [`member`]: how an instance gives and takes
+//! * [`policy`]: which table fits a load
+//! * [`planner`]: when it is looked at, and in which epoch a table holds
+
+pub mod member;
+pub mod planner;
+pub mod policy;
+pub mod table;
+pub mod tally;
+pub mod team;

@@ -1,0 +1,261 @@
+//! What the instances that share the rows of an exchange, those who send to them and the planner tell each other.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use thalweg_core::{Epoch, KeyGroup, KeyGroups, Timestamp};
+
+use super::table::{Move, Table};
+use crate::{
+    metrics::{Counters, NodeCounters},
+    pool::TaskRef,
+};
+
+/// The instances of one stage among which rows are divided by keys: its *members*.
+///
+/// Senders ask for the table of an epoch before they pass its barrier on; so it is there as long as one of them may.
+pub struct Team {
+    label: String,
+    groups: KeyGroups,
+    /// Rows by key group, since the planner last asked.
+    rows: Vec<AtomicU64>,
+    /// Nanoseconds at work of all members, since the planner last asked.
+    busy: AtomicU64,
+    counters: Arc<Counters>,
+    /// Counts states that are on their way, as the node's, whose members have theirs before.
+    node: OnceLock<Arc<NodeCounters>>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    /// Which table holds behind all changes.
+    table: Arc<Table>,
+    /// What is not over yet.
+    changes: BTreeMap<Epoch, Change>,
+    members: Vec<Member>,
+}
+
+#[derive(Default)]
+struct Member {
+    task: Option<TaskRef>,
+    has_left: bool,
+}
+
+/// What happens at a barrier.
+struct Change {
+    table: Arc<Table>,
+    moves: Vec<Move>,
+    /// How far each that gives or takes has come.
+    involved: BTreeMap<usize, Involved>,
+    parcels: HashMap<KeyGroup, Parcel>,
+}
+
+#[derive(Default)]
+struct Involved {
+    /// How far time had come by port when the barrier had arrived on all inputs.
+    reached: Option<Vec<Timestamp>>,
+    has_given: bool,
+    is_done: bool,
+}
+
+/// The states of one key group, on their way from one member to another.
+#[derive(Debug)]
+pub struct Parcel {
+    /// The key group.
+    pub group: KeyGroup,
+    /// The state of each operator that has one, by its place in the chain.
+    pub states: Vec<(usize, Vec<u8>)>,
+}
+
+impl Parcel {
+    fn bytes(&self) -> usize {
+        self.states.iter().map(|(_, bytes)| bytes.len()).sum()
+    }
+}
+
+/// What came to a team in some time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Load {
+    /// Rows by key group, of which more were uncounted.
+    pub rows: Vec<u64>,
+    /// How long members were at work, all together.
+    pub busy: Duration,
+}
+
+impl Team {
+    /// The team of a node, of so many members.
+    pub fn new(label: String, groups: KeyGroups, members: usize, counters: Arc<Counters>) -> Self {
+        let members: Vec<_> = (0..members).map(|_| Member::default()).collect();
+        let table = Arc::new(Table::even(groups, members.len()));
+        Self {
+            rows: groups.iter().map(|_| AtomicU64::new(0)).collect(),
+            node: OnceLock::new(),
+            label,
+            groups,
+            busy: AtomicU64::new(0),
+            counters,
+            inner: Mutex::new(Inner { table, changes: BTreeMap::new(), members }),
+        }
+    }
+
+    /// The node's name.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Into how many groups keys are divided.
+    pub fn groups(&self) -> KeyGroups {
+        self.groups
+    }
+
+    /// A sender has had these rows, by key group.
+    pub fn came(&self, rows: &[u32]) {
+        for (all, rows) in self.rows.iter().zip(rows) {
+            if *rows > 0 {
+                all.fetch_add(u64::from(*rows), Relaxed);
+            }
+        }
+    }
+
+    /// A member was at work for so long.
+    pub fn worked(&self, time: Duration) {
+        self.busy.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
+    /// What came since this was last asked.
+    pub fn take_load(&self) -> Load {
+        let rows = self.rows.iter().map(|rows| rows.swap(0, Relaxed)).collect();
+        Load { rows, busy: Duration::from_nanos(self.busy.swap(0, Relaxed)) }
+    }
+
+    /// The table that holds behind all that is planned; `None` while members that have ended want nothing more.
+    pub fn table(&self) -> Option<Arc<Table>> {
+        let inner = self.inner.lock();
+        (!inner.members.iter().any(|member| member.has_left)).then(|| Arc::clone(&inner.table))
+    }
+
+    /// Whether a change is not over yet.
+    pub fn is_changing(&self) -> bool {
+        !self.inner.lock().changes.is_empty()
+    }
+
+    /// Behind the barrier of an epoch, which no source has sent yet, this table holds.
+    pub fn plan(&self, epoch: Epoch, table: Table) {
+        let mut inner = self.inner.lock();
+        let moves = inner.table.moves(&table);
+        if moves.is_empty() {
+            return;
+        }
+        let members = moves.iter().flat_map(|one| [one.from, one.to]);
+        let involved = members.map(|member| (member, Involved::default())).collect();
+        let table = Arc::new(table);
+        inner.table = Arc::clone(&table);
+        inner.changes.insert(epoch, Change { table, moves, involved, parcels: HashMap::new() });
+    }
+
+    /// The table that holds behind the barrier of an epoch, if it is another than before. Ask before the barrier passes on.
+    pub fn table_behind(&self, epoch: Epoch) -> Option<Arc<Table>> {
+        self.inner.lock().changes.get(&epoch).map(|change| Arc::clone(&change.table))
+    }
+
+    /// Makes a member known, so that it is woken.
+    pub fn join(&self, member: usize, task: TaskRef) {
+        self.inner.lock().members[member].task = Some(task);
+    }
+
+    /// A member has ended, and is not waited for.
+    pub fn leave(&self, member: usize) {
+        let mut inner = self.inner.lock();
+        inner.members[member].has_left = true;
+        inner.wake(0..inner.members.len());
+    }
+
+    /// The barrier has arrived on all inputs of a member, where time had come so far by port; returns whether the member gives or
+    /// takes a key group there.
+    pub fn arrive(&self, epoch: Epoch, member: usize, reached: impl FnOnce() -> Vec<Timestamp>) -> bool {
+        let mut inner = self.inner.lock();
+        let Some(involved) = inner.changes.get_mut(&epoch).and_then(|change| change.involved.get_mut(&member)) else {
+            return false;
+        };
+        involved.reached = Some(reached());
+        inner.wake_involved(epoch);
+        true
+    }
+
+    /// How far time has come by port for those who give or take, once all of them have arrived.
+    pub fn level(&self, epoch: Epoch) -> Option<Vec<Timestamp>> {
+        let inner = self.inner.lock();
+        let mut level: Vec<Timestamp> = Vec::new();
+        for (member, involved) in &inner.changes.get(&epoch)?.involved {
+            let Some(reached) = &involved.reached else {
+                if inner.members[*member].has_left {
+                    continue;
+                }
+                return None;
+            };
+            level.resize(reached.len(), Timestamp::MIN);
+            level.iter_mut().zip(reached).for_each(|(most, t)| *most = (*most).max(*t));
+        }
+        Some(level)
+    }
+
+    /// The key groups that a member loses.
+    pub fn losses(&self, epoch: Epoch, member: usize) -> Vec<KeyGroup> {
+        let inner = self.inner.lock();
+        let moves = inner.changes.get(&epoch).into_iter().flat_map(|change| &change.moves);
+        moves.filter(|one| one.from == member).map(|one| one.group).collect()
+    }
+
+    /// A member gives all that it loses.
+    pub fn give(&self, epoch: Epoch, member: usize, parcels: Vec<Parcel>) {
+        let mut inner = self.inner.lock();
+        let Some(change) = inner.changes.get_mut(&epoch) else { return };
+        self.node().state_bytes.fetch_add(parcels.iter().map(Parcel::bytes).sum(), Relaxed);
+        change.parcels.extend(parcels.into_iter().map(|parcel| (parcel.group, parcel)));
+        change.involved.entry(member).or_default().has_given = true;
+        inner.wake_involved(epoch);
+    }
+
+    /// All that a member gains, and the groups that are its own from now on; `None` until all of it is there. What somebody had who
+    /// has ended meanwhile is wanted by nobody.
+    pub fn take(&self, epoch: Epoch, member: usize) -> Option<(Vec<Parcel>, Vec<KeyGroup>)> {
+        let mut inner = self.inner.lock();
+        let Inner { changes, members, .. } = &mut *inner;
+        let Change { table, moves, involved, parcels } = changes.get_mut(&epoch)?;
+        let gains = || moves.iter().filter(|one| one.to == member);
+        let has_given = |one: &Move| members[one.from].has_left || involved[&one.from].has_given;
+        if !gains().all(has_given) {
+            return None;
+        }
+        let taken: Vec<Parcel> = gains().filter_map(|one| parcels.remove(&one.group)).collect();
+        self.node().state_bytes.fetch_sub(taken.iter().map(Parcel::bytes).sum(), Relaxed);
+        let owned = table.of(member);
+        involved.entry(member).or_default().is_done = true;
+        if involved.values().all(|involved| involved.is_done) {
+            self.counters.moved(moves.len());
+            changes.remove(&epoch);
+        }
+        Some((taken, owned))
+    }
+
+    fn node(&self) -> &NodeCounters {
+        self.node.get_or_init(|| self.counters.node(&self.label))
+    }
+}
+
+impl Inner {
+    fn wake_involved(&self, epoch: Epoch) {
+        self.wake(self.changes.get(&epoch).into_iter().flat_map(|change| change.involved.keys().copied()));
+    }
+
+    fn wake(&self, members: impl IntoIterator<Item = usize>) {
+        members.into_iter().filter_map(|member| self.members[member].task.as_ref()).for_each(TaskRef::wake);
+    }
+}

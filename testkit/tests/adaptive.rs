@@ -1,0 +1,130 @@
+//! Keys that move between instances as the load asks for: the rows stay those of one instance, in its order, and the load is divided
+//! better than before.
+
+use std::{collections::HashMap, sync::Arc};
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, TimestampMicrosecondArray};
+use testkit::{
+    script::{Item, Scripts},
+    show,
+    sim::schedule,
+};
+use thalweg::{Engine, Memory, Metrics, Query};
+
+const SQL: &str =
+    "SELECT window_end, k, count(*), sum(n) FROM TUMBLE(s, ts, INTERVAL '1' MINUTE) GROUP BY window_end, k";
+
+fn rows_of(mut query: Query) -> (Vec<String>, Metrics) {
+    let mut lines = Vec::new();
+    for batch in query.by_ref() {
+        lines.extend(show::lines(&batch.unwrap()).unwrap());
+    }
+    (lines, query.metrics())
+}
+
+/// Two partitions, a row a second, in which most rows have one of four keys.
+fn skewed() -> Scripts {
+    let row = |partition: i64, row: i64| {
+        let key = if row % 10 == 0 { row % 97 } else { row % 4 };
+        Item::Row([row, key, partition].map(|field| Some(field.to_string())).to_vec())
+    };
+    let partitions = (0..2).map(|partition| (0..3000).map(|number| row(partition, number)).collect()).collect();
+    Scripts::new(HashMap::from([("s".to_string(), partitions)]))
+}
+
+/// Runs the query by a simulated clock, which moves on by up to a second between two turns, on which nothing takes time.
+fn simulated(settings: &str, seed: u64) -> (Vec<String>, Metrics) {
+    let mut engine = Engine::with_connectors(vec![Arc::new(skewed())]);
+    let table =
+        "CREATE TABLE s (ts TIMESTAMP, k BIGINT, n BIGINT, WATERMARK FOR ts AS ts) WITH ('connector' = 'script')";
+    engine.sql(&format!("SET 'batch.rows' = '20'; {settings} {table}")).unwrap();
+    engine.simulate(schedule(seed, 0));
+    rows_of(engine.sql(SQL).unwrap())
+}
+
+/// Rows that the busiest instance of the aggregate has, as a share of all.
+fn busiest(metrics: &Metrics) -> f64 {
+    let node = metrics.nodes.iter().find(|node| node.label.starts_with("Aggregate")).unwrap();
+    node.rows_in_most as f64 / node.rows_in as f64
+}
+
+#[test]
+fn few_keys_with_most_rows_are_spread_over_the_instances() {
+    let (expected, _) = simulated("SET 'parallelism' = '1';", 1);
+    let four = "SET 'parallelism' = '4'; SET 'adaptive.interval' = '100 ms'; SET 'adaptive.low' = '0 %';";
+    for seed in 0..8 {
+        let (fixed, before) = simulated(&format!("{four} SET 'adaptive' = 'false';"), seed);
+        let (adapted, after) = simulated(four, seed);
+        assert!(fixed == expected && adapted == expected, "seed {seed}");
+        assert_eq!(before.changes, 0);
+        assert!((1..=5).contains(&after.changes) && after.moved_groups > 0, "seed {seed}: {} changes", after.changes);
+        let (before, after) = (busiest(&before), busiest(&after));
+        assert!(before > 0.4 && after < 0.3, "seed {seed}: {before} before, {after} after");
+    }
+}
+
+#[test]
+fn with_little_to_do_one_instance_has_all_keys() {
+    let (expected, _) = simulated("SET 'parallelism' = '1';", 1);
+    for seed in 0..8 {
+        // No turn takes any time, which is less than any share of it.
+        let (rows, metrics) = simulated("SET 'parallelism' = '4'; SET 'adaptive.interval' = '100 ms';", seed);
+        assert!(rows == expected, "seed {seed}");
+        assert_eq!(metrics.changes, 1, "seed {seed}");
+        assert!(busiest(&metrics) > 0.8, "seed {seed}: {}", busiest(&metrics));
+    }
+}
+
+/// Four partitions in memory, a row a millisecond, whose hot keys are others every so often.
+fn changing() -> Memory {
+    const ROWS: i64 = 4096;
+    let batch = |partition: i64, first: i64| {
+        let numbers = || first..first + ROWS;
+        let key = |n: i64| if n % 4 == 0 { n * 31 % 1009 } else { n / 30_000 * 7 + n % 3 };
+        let time = numbers().map(|n| (n - n % 5) * 1000);
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("ts", Arc::new(TimestampMicrosecondArray::from_iter_values(time))),
+            ("k", Arc::new(Int64Array::from_iter_values(numbers().map(key)))),
+            ("n", Arc::new(Int64Array::from_iter_values(numbers().map(|n| n * partition)))),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true)))
+            .unwrap()
+    };
+    let memory = Memory::default();
+    let partition = |number: i64| (0..40).map(|place| batch(number, place * ROWS)).collect();
+    memory.put("s", (0..4).map(partition).collect()).unwrap();
+    memory
+}
+
+/// Looked at a thousand times a second and changed at the least occasion, by workers and the machine's clock.
+#[test]
+fn whatever_the_clock_and_the_load_the_rows_are_those_of_one_instance() {
+    let memory = changing();
+    let run = |settings: &str, sql: &str| {
+        let mut engine = Engine::with_connectors(vec![Arc::new(memory.clone())]);
+        let table = "CREATE TABLE s (WATERMARK FOR ts AS ts) WITH ('connector' = 'memory', 'stream' = 's')";
+        engine.sql(&format!("{settings} {table}")).unwrap();
+        rows_of(engine.sql(sql).unwrap())
+    };
+    let queries = [
+        "SELECT window_end, k, count(*), sum(n) FROM TUMBLE(s, ts, INTERVAL '5' SECOND) GROUP BY window_end, k",
+        "SELECT k, count(*), min(n), approx_distinct(n) FROM s GROUP BY k",
+        "SELECT window_end, k, sum(c) FROM TUMBLE(
+           (SELECT window_time AS wt, k, n % 3 AS m, count(*) AS c FROM HOP(s, ts, INTERVAL '1' SECOND, INTERVAL '3' SECOND)
+            GROUP BY window_time, window_end, k, n % 3), wt, INTERVAL '10' SECOND) GROUP BY window_end, k",
+    ];
+    let eager =
+        "SET 'adaptive.interval' = '1 ms'; SET 'adaptive.imbalance' = '0 %'; SET 'adaptive.improvement' = '0 %';";
+    let mut changes = 0;
+    for sql in queries {
+        let (expected, _) = run("SET 'parallelism' = '1';", sql);
+        for (instances, low, high) in [(2, 20, 30), (3, 0, 1), (8, 30, 60)] {
+            let low = format!("SET 'adaptive.low' = '{low} %';");
+            let bounds = format!("SET 'adaptive.low' = '0 %'; SET 'adaptive.high' = '{high} %'; {low}");
+            let (found, metrics) = run(&format!("SET 'parallelism' = '{instances}'; {eager} {bounds}"), sql);
+            assert!(found == expected, "{instances} instances, {bounds}\n{sql}");
+            changes += metrics.changes;
+        }
+    }
+    assert!(changes > 0);
+}
