@@ -1,6 +1,11 @@
 //! The handle of a running query.
 
-use std::{collections::HashMap, sync::Arc, thread, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
 
 use thalweg_core::{
     Batch, Error, Event, KeyGroup, KeyGroups, Port, Result,
@@ -74,11 +79,8 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
         counters.time_nodes();
     }
     let has_teams = settings.adaptive || moves.is_some();
-    let teams = if has_teams { teams(&stages, key_groups, &counters) } else { HashMap::new() };
-    let mut by_stage: Vec<_> = teams.iter().collect();
-    by_stage.sort_by_key(|(stage, _)| **stage);
-    let planned = by_stage.into_iter().map(|(_, team)| Arc::clone(team)).collect();
-    let planner = Planner::new(planned, &settings, moves, clock.clone());
+    let teams = if has_teams { teams(&stages, key_groups, &counters) } else { BTreeMap::new() };
+    let planner = Planner::new(teams.values().cloned().collect(), &settings, moves, clock.clone());
     let shared = Arc::new(Shared::new(instances.iter().sum(), settings.memory_limit, counters, planner));
     let no_threads = |error: std::io::Error| Error::environment(format!("cannot start worker threads: {error}"));
     let workers = if simulation.is_some() { 0 } else { settings.parallelism };
@@ -268,7 +270,7 @@ fn owned(groups: KeyGroups, instance: usize, instances: Option<usize>) -> Vec<Ke
 }
 
 /// The teams of stages whose instances divide rows by keys, by the stages' numbers.
-fn teams(stages: &[Stage], groups: KeyGroups, counters: &Arc<Counters>) -> HashMap<usize, Arc<Team>> {
+fn teams(stages: &[Stage], groups: KeyGroups, counters: &Arc<Counters>) -> BTreeMap<usize, Arc<Team>> {
     let team = |(number, stage): (usize, &Stage)| {
         let keys = stage.inputs.iter().find_map(|input| input.keys.as_ref()).filter(|_| stage.instances > 1)?;
         // Rows of another order would have to be waited for at a barrier, and one that all instances get has no owner.
