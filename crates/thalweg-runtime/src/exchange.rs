@@ -314,7 +314,8 @@ impl Scatter {
         let arrived = self.open.map_or(0, |(_, arrived)| arrived);
         for (receiver, page) in pages {
             let event = Event::Batch(Batch::new(page.batch()?));
-            self.lanes[receiver as usize].put(Envelope { event, arrived, packing: Some(Arc::clone(packing)) });
+            let packing = Some(Arc::clone(packing));
+            self.lanes[receiver as usize].put(Envelope { packing, ..Envelope::new(event, arrived) });
         }
         Ok(())
     }
@@ -331,13 +332,13 @@ impl Scatter {
             if let Some(behind) = batch.behind() {
                 copied = copied.with_behind(rows.iter().map(|row| behind[*row as usize]).collect());
             }
-            lane.put(Envelope { event: Event::Batch(copied), arrived, packing: None });
+            lane.put(Envelope::new(Event::Batch(copied), arrived));
         }
         Ok(())
     }
 
     fn tell_all(&mut self, event: &Event, arrived: u64) {
-        self.lanes.iter_mut().for_each(|lane| lane.put(Envelope { event: event.clone(), arrived, packing: None }));
+        self.lanes.iter_mut().for_each(|lane| lane.put(Envelope::new(event.clone(), arrived)));
     }
 }
 
