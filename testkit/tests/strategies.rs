@@ -351,6 +351,17 @@ fn what_is_dealt_gives_the_rows_of_one_instance_in_its_order() {
 }
 
 #[test]
+fn who_wants_no_more_ends_a_stream_without_end_of_which_nothing_else_is_kept() {
+    let mut engine = Engine::new();
+    let table = "SET 'parallelism' = '3'; SET 'batch.rows' = '2';
+                 CREATE TABLE g (n BIGINT) WITH ('connector' = 'generator', 'fields.n.kind' = 'sequence')";
+    engine.sql(table).unwrap();
+    let sql = "SELECT n FROM g WHERE concat(upper(CAST(n AS STRING)), 'x') = '3x' LIMIT 1";
+    let lines = rows_of(engine.sql(sql).unwrap(), false).0;
+    assert_eq!(lines, ["3"]);
+}
+
+#[test]
 fn functions_of_the_program_are_called_in_order_behind_what_is_dealt() {
     let called = |strategy: &str| {
         let engine = engine(&one_partition(), &settings(strategy, "ordered", 3, 5), None);

@@ -6,9 +6,10 @@
 //!              └─► instance 2 ─┘
 //! ```
 //!
-//! An event that is no batch stands before the batch that is dealt next. The instance that will get this one passes it on; the
-//! others hear of it *aside*: they go by it, and who takes rows in turn does not hear of it from them. So what is taken is, event by
-//! event, what one instance would have given. An error is taken in its turn, too.
+//! An event that is no batch stands before the batch that is dealt next. The instance that will get this one passes it on. The others
+//! need not hear of it, since they have no state, and what rows of one partition meet they carry with them (`Batch::behind`). Only where
+//! the instances divide their rows by keys are all told: *aside* is what is told to those whose turn it is not, and who takes in turn does
+//! not hear of it. So what is taken is, event by event, what one instance would have given. An error is taken in its turn, too.
 //!
 //! Nothing is stored but in the pipes. Whose turn has not come waits with a full pipe, and in the end the dealer waits. The one whose
 //! turn it is has its batch, since all before it were taken and nobody who is told something aside waits to pass it on.
@@ -25,8 +26,8 @@ pub struct Dealer {
     lanes: Vec<Lane>,
     /// Who gets the next batch.
     next: usize,
-    /// Whether time is told to all at once, and not just before the next batch.
-    tells_at_once: bool,
+    /// Whether all are told what is no batch.
+    tells_all: bool,
     /// How far time has come.
     passed: Timestamp,
     is_idle: bool,
@@ -37,17 +38,15 @@ struct Lane {
     sender: Sender,
     /// What does not fit into it yet.
     waiting: VecDeque<Envelope>,
-    /// A watermark that the instance has not been told.
-    untold: Option<Envelope>,
 }
 
 impl Dealer {
-    /// A dealer of the batches of one output of a task, with a pipe to each instance. Time is told to all at once where somebody
-    /// combines what all of them say of it.
-    pub fn new(port: Port, senders: Vec<Sender>, tells_at_once: bool) -> Self {
-        let lane = |sender| Lane { sender, waiting: VecDeque::new(), untold: None };
+    /// A dealer of the batches of one output of a task, with a pipe to each instance. All are told what is no batch where
+    /// somebody combines what they say of it.
+    pub fn new(port: Port, senders: Vec<Sender>, tells_all: bool) -> Self {
+        let lane = |sender| Lane { sender, waiting: VecDeque::new() };
         let lanes = senders.into_iter().map(lane).collect();
-        Self { port, lanes, next: 0, tells_at_once, passed: Timestamp::MIN, is_idle: false }
+        Self { port, lanes, next: 0, tells_all, passed: Timestamp::MIN, is_idle: false }
     }
 
     /// The output whose batches it takes.
@@ -68,7 +67,7 @@ impl Dealer {
                     // Those that do not get this batch would take no notice of the next silence.
                     self.tell(&Event::Watermark(self.passed), arrived);
                 }
-                self.lanes[self.next].put(Envelope::new(event, arrived).at(Place::Last));
+                self.lanes[self.next].waiting.push_back(Envelope::new(event, arrived).at(Place::Last));
                 self.next = (self.next + 1) % self.lanes.len();
             }
             event => {
@@ -84,7 +83,7 @@ impl Dealer {
 
     /// The one that would get the next batch gets an error.
     pub fn fail(&mut self, error: Error, arrived: u64) {
-        self.lanes[self.next].put(Envelope::end(Place::Failed(error), arrived));
+        self.lanes[self.next].waiting.push_back(Envelope::end(Place::Failed(error), arrived));
     }
 
     /// Sends what can be sent; returns whether nothing waits for room any more.
@@ -100,20 +99,16 @@ impl Dealer {
 
     fn tell(&mut self, event: &Event, arrived: u64) {
         for (number, lane) in self.lanes.iter_mut().enumerate() {
-            let place = if number == self.next { Place::Within } else { Place::Aside };
-            let may_wait = matches!(event, Event::Watermark(t) if *t < Timestamp::MAX) && !self.tells_at_once;
-            let envelope = Envelope::new(event.clone(), arrived).at(place);
-            if may_wait && number != self.next { lane.untold = Some(envelope) } else { lane.put(envelope) }
+            let is_next = number == self.next;
+            if is_next || self.tells_all {
+                let place = if is_next { Place::Within } else { Place::Aside };
+                lane.waiting.push_back(Envelope::new(event.clone(), arrived).at(place));
+            }
         }
     }
 }
 
 impl Lane {
-    fn put(&mut self, envelope: Envelope) {
-        self.waiting.extend(self.untold.take());
-        self.waiting.push_back(envelope);
-    }
-
     fn flush(&mut self) -> bool {
         self.sender.push_all(&mut self.waiting);
         if self.sender.is_closed() {
@@ -218,7 +213,7 @@ mod tests {
         }
     }
 
-    fn dealt(instances: usize, capacity: usize, tells_at_once: bool) -> (Dealer, Vec<Instance>, InTurn) {
+    fn dealt(instances: usize, capacity: usize, tells_all: bool) -> (Dealer, Vec<Instance>, InTurn) {
         let (mut senders, mut all, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..instances {
             let ((sender, from), (to, receiver)) = (pipe(capacity), pipe(capacity));
@@ -226,7 +221,7 @@ mod tests {
             all.push(Instance { from, to, waiting: VecDeque::new(), heard: Vec::new() });
             receivers.push(receiver);
         }
-        (Dealer::new(0, senders, tells_at_once), all, InTurn::new(receivers))
+        (Dealer::new(0, senders, tells_all), all, InTurn::new(receivers))
     }
 
     /// Batches of 0 to 3 numbers and what else may come between, and what one instance makes of it.
@@ -288,18 +283,19 @@ mod tests {
     }
 
     #[test]
-    fn time_is_told_at_once_or_before_the_next_batch() {
-        for (at_once, second) in [(true, "watermark 1"), (false, "watermark 2")] {
-            let (mut dealer, mut all, _) = dealt(3, 8, at_once);
-            for event in [batch(0..1), Event::Watermark(Timestamp(1)), Event::Watermark(Timestamp(2)), batch(1..2)] {
+    fn what_is_no_batch_is_told_to_the_next_one_or_to_all() {
+        for tells_all in [true, false] {
+            let (mut dealer, mut all, _) = dealt(3, 8, tells_all);
+            for event in [batch(0..1), Event::Watermark(Timestamp(1)), Event::Idle, batch(1..2), batch(2..3)] {
                 dealer.put(event, 0);
             }
-            dealer.put(batch(2..3), 0);
             assert!(dealer.flush());
             all.iter_mut().for_each(|instance| (0..8).for_each(|_| instance.step()));
-            assert_eq!(all[1].heard, ["watermark 1", "watermark 2", "[1]"], "the next one is told in any case");
-            assert_eq!((all[2].heard[0].as_str(), all[2].heard.last().unwrap().as_str()), (second, "[2]"));
-            assert_eq!(all[0].heard.len(), if at_once { 3 } else { 1 });
+            // Rows after a silence end it for all.
+            assert_eq!(all[1].heard, ["watermark 1", "idle", "watermark 1", "[1]"]);
+            let heard = if tells_all { &["watermark 1", "idle", "watermark 1", "[2]"][..] } else { &["[2]"] };
+            assert_eq!(all[2].heard, heard);
+            assert_eq!(all[0].heard.len(), if tells_all { 4 } else { 1 });
         }
     }
 

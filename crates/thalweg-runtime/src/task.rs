@@ -273,7 +273,7 @@ impl Task {
             let is_idle = self.chain.advance()?;
             self.is_ending = self.put_out()?;
             if is_idle && matches!(std::mem::take(&mut self.place), Place::Last) {
-                self.outlet.end_turn(self.arrived);
+                self.is_ending |= self.outlet.end_turn(self.arrived);
             }
             // Who stops a query does not wait for all that comes at the end of its input.
             self.is_ending |= !is_idle && self.chain.is_at_end() && self.shared.is_stopping.load(Acquire);
@@ -385,11 +385,20 @@ impl Outlet {
         }
     }
 
-    /// Tells those who take from this task in turn that its turn is over.
-    fn end_turn(&mut self, arrived: u64) {
+    /// Tells those who take from this task in turn that its turn is over; returns whether nobody wants more.
+    fn end_turn(&mut self, arrived: u64) -> bool {
         if let Self::Pipes { pipes, .. } = self {
             pipes.iter_mut().for_each(|out| out.waiting.push_back(Envelope::end(Place::Last, arrived)));
         }
+        self.is_unwanted()
+    }
+
+    /// Whether all who took from this task have left.
+    fn is_unwanted(&self) -> bool {
+        let Self::Pipes { pipes, exchanges, dealers, .. } = self else { return false };
+        pipes.iter().all(|out| out.sender.is_closed())
+            && exchanges.iter().all(Scatter::is_closed)
+            && dealers.iter().all(Dealer::is_closed)
     }
 
     /// Lets an error have its turn, so that who wants no more before it never sees it; returns whether all who take from this task
@@ -430,9 +439,7 @@ impl Outlet {
                     dealer.put(event.clone(), arrived);
                 }
                 self.flush()?;
-                let Self::Pipes { pipes, exchanges, dealers, .. } = self else { return Ok(false) };
-                let is_unwanted = pipes.iter().all(|out| out.sender.is_closed());
-                Ok(is_unwanted && exchanges.iter().all(Scatter::is_closed) && dealers.iter().all(Dealer::is_closed))
+                Ok(self.is_unwanted())
             }
             Self::Sink { sink, label, is_dirty } => {
                 let Event::Batch(batch) = event else { return Ok(false) };

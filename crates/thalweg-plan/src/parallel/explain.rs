@@ -152,7 +152,7 @@ impl<'a> Explained<'a> {
             let port = if exchange.port > 0 { format!(" output {}", exchange.port) } else { String::new() };
             let merged = |how| match how {
                 "ordered" => "; merged in order",
-                "turn" => "; merged in turn",
+                "in turn" => "; merged in turn",
                 _ => "; merged by arrival",
             };
             let merger = self.merger(exchange).map(merged).unwrap_or_default();
@@ -171,7 +171,7 @@ impl<'a> Explained<'a> {
         let senders = self.cut.subqueries[exchange.from.0].instances;
         let merger = match exchange.route {
             Route::Forward | Route::RoundRobin => return None,
-            Route::InTurn => "turn",
+            Route::InTurn => "in turn",
             Route::Gather(Merge::Ordered) => "ordered",
             Route::Gather(Merge::Arrival) | Route::Keyed { .. } => "arrival",
         };
