@@ -273,7 +273,7 @@ impl Task {
             let is_idle = self.chain.advance()?;
             self.is_ending = self.put_out()?;
             if is_idle && matches!(std::mem::take(&mut self.place), Place::Last) {
-                self.is_ending |= self.outlet.end_turn(self.arrived);
+                self.is_ending |= self.outlet.end_turn(self.arrived)?;
             }
             // Who stops a query does not wait for all that comes at the end of its input.
             self.is_ending |= !is_idle && self.chain.is_at_end() && self.shared.is_stopping.load(Acquire);
@@ -386,11 +386,12 @@ impl Outlet {
     }
 
     /// Tells those who take from this task in turn that its turn is over; returns whether nobody wants more.
-    fn end_turn(&mut self, arrived: u64) -> bool {
+    fn end_turn(&mut self, arrived: u64) -> Result<bool> {
         if let Self::Pipes { pipes, .. } = self {
             pipes.iter_mut().for_each(|out| out.waiting.push_back(Envelope::end(Place::Last, arrived)));
         }
-        self.is_unwanted()
+        self.flush()?;
+        Ok(self.is_unwanted())
     }
 
     /// Whether all who took from this task have left.
