@@ -28,7 +28,7 @@ fn skewed() -> Scripts {
         let key = if row % 10 == 0 { row % 97 } else { row % 4 };
         Item::Row([row, key, partition].map(|field| Some(field.to_string())).to_vec())
     };
-    let partitions = (0..2).map(|partition| (0..3000).map(|number| row(partition, number)).collect()).collect();
+    let partitions = (0..2).map(|partition| (0..9000).map(|number| row(partition, number)).collect()).collect();
     Scripts::new(HashMap::from([("s".to_string(), partitions)]))
 }
 

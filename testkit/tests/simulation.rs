@@ -24,6 +24,7 @@ const USUAL: u64 = 10_000;
 /// Streams of 1 to 4 partitions, 24 rows each: late rows, silence, null keys, one key that most rows have.
 fn scripts(stream: u64) -> Scripts {
     let mut random = StdRng::seed_from_u64(stream);
+    let partitions = 1 + stream as i64 % 4;
     let mut partition = |number: i64| {
         let mut items = Vec::new();
         for row in 0..24_i64 {
@@ -33,6 +34,10 @@ fn scripts(stream: u64) -> Scripts {
             let text = random.random_bool(0.8).then(|| "a long text ".repeat(random.random_range(0..4)));
             let time = (row * 15 - late).max(0).to_string();
             items.push(Item::Row(vec![Some(time), key, text, Some((number * 1000 + row).to_string())]));
+            if partitions == 1 && random.random_bool(0.1) {
+                // Nobody else can move time on.
+                items.push(Item::Idle);
+            }
         }
         if random.random_bool(0.5) {
             // Before that, which windows are still open would depend on who is heard of first.
@@ -40,7 +45,6 @@ fn scripts(stream: u64) -> Scripts {
         }
         items
     };
-    let partitions = 1 + stream as i64 % 4;
     Scripts::new(HashMap::from([("s".to_string(), (0..partitions).map(&mut partition).collect())]))
 }
 
@@ -65,7 +69,24 @@ const QUERIES: &[&str] = &[
        SELECT window_end, k, count(*) AS c FROM TUMBLE(s, ts, INTERVAL '1' MINUTE) GROUP BY window_end, k
        UNION ALL SELECT window_end, k, sum(n) FROM TUMBLE(s, ts, INTERVAL '2' MINUTE) GROUP BY window_end, k)
      WHERE c % 5 <> 1 ORDER BY window_end, k, c",
+    "SELECT window_end, u, count(*), sum(n) FROM TUMBLE(
+       (SELECT ts, upper(replace(t, 'long', 'longer')) AS u, n FROM s WHERE n % 7 <> 3), ts, INTERVAL '1' MINUTE)
+     GROUP BY window_end, u",
+    "SELECT n % 4, u, count(*) FROM (SELECT n, upper(replace(t, 'long', 'longer')) AS u FROM s) GROUP BY n % 4, u",
+    "SELECT k, 2 * n, upper(replace(t, 'long', 'longer')) FROM s WHERE n % 3 <> 0",
+    "SELECT n, upper(replace(t, 'long', 'longer')) FROM s WHERE n % 3 <> 0 LIMIT 7",
+    "SELECT window_start, n, upper(replace(t, 'long', 'longer')) FROM HOP(s, ts, INTERVAL '20' SECOND, INTERVAL '1' MINUTE)
+     WHERE n % 3 <> 0",
+    "SELECT sum(length(u)), max(n) FROM (SELECT n, upper(replace(t, 'long', 'longer')) AS u FROM s WHERE n % 3 <> 0)",
+    "SELECT n, u FROM (SELECT n, upper(replace(t, 'long', 'longer')) AS u FROM s WHERE n % 2 = 0
+       UNION ALL SELECT -n, lower(replace(t, 'long', 'longer')) FROM s WHERE n % 3 = 0) ORDER BY n, u",
 ];
+
+/// The queries, by number.
+const ALL: [usize; 15] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
+
+/// From this query on rows stand in the order of their partition, or depend on it, and there is only one.
+const OF_ONE_PARTITION: usize = 8;
 
 const STRATEGIES: [&str; 3] = ["subquery-cluster", "query-cluster", "operator-cluster"];
 
@@ -93,7 +114,7 @@ impl Run {
         let mut random = StdRng::seed_from_u64(number);
         let mut one = |of: &[usize]| *of.choose(&mut random).expect("there are some");
         let (instances, batch_rows) = (one(&[2, 2, 3, 3, 5, 8, 17]), one(&[1, 3, 50]));
-        let memory = one(&[2 * 4096 * instances * (instances + 4), 4 << 20, 32 << 20]);
+        let memory = one(&[2 * 4096 * 2 * instances * instances.max(4), 8 << 20, 32 << 20]);
         let is_ordered = one(&[0, 1]) == 1;
         let merge = if is_ordered { "ordered" } else { "arrival" };
         let scatter = ["auto", "buffered", "hybrid"][one(&[0, 1, 2])];
@@ -104,9 +125,10 @@ impl Run {
              SET 'batch.rows' = '{batch_rows}'; SET 'exchange.scatter' = '{scatter}'; SET 'late.allowed' = '{} s';",
             one(&[0, 30])
         );
+        let (stream, query) = (one(&[0, 1, 2, 3, 4, 5, 6, 7]) as u64 % STREAMS, one(&ALL));
         Self {
-            stream: one(&[0, 1, 2, 3, 4, 5, 6, 7]) as u64 % STREAMS,
-            query: one(&[0, 1, 2, 3, 4, 5, 6, 7]),
+            stream: if query < OF_ONE_PARTITION { stream } else { stream / 4 * 4 },
+            query,
             settings,
             is_ordered,
             is_reloaded: one(&[0, 1]) == 1,
@@ -268,6 +290,27 @@ fn whoever_falls_silent_each_group_of_a_window_comes_once_and_in_order() {
     });
     let (moved, seeds) = (moved.into_inner(), seeds.end - seeds.start);
     assert!(seeds < 400 || moved > seeds * 20, "{moved} key groups changed hands");
+}
+
+#[test]
+fn an_error_has_its_turn() {
+    let outcome = |seed: u64, sql: &str| {
+        let mut engine = Engine::with_connectors(vec![Arc::new(scripts(0))]);
+        let table = "SET 'parallelism' = '3'; SET 'batch.rows' = '1';
+                     CREATE TABLE s (ts TIMESTAMP, k BIGINT, t STRING, n BIGINT) WITH ('connector' = 'script')";
+        engine.sql(table).unwrap();
+        engine.simulate(schedule(seed, 5));
+        let rows: Vec<_> = engine.sql(sql).unwrap().map(|batch| Ok(show::lines(&batch?)?.join(""))).collect();
+        rows.into_iter().collect::<thalweg::Result<Vec<String>>>().map_err(|error| error.to_string())
+    };
+    let failing =
+        "SELECT n, upper(replace(t, 'long', 'longer')) FROM s WHERE 100 / (n - 7) > -1000 AND 1 / (n - 4) < 2";
+    for seed in 0..40 {
+        let failed = outcome(seed, failing).unwrap_err();
+        assert!(failed.contains("1 / (n - 4)"), "of two errors the first in the order of rows is reported: {failed}");
+        let enough = outcome(seed, &format!("{failing} LIMIT 4")).unwrap();
+        assert_eq!(enough.len(), 4, "nobody wants the row that would fail");
+    }
 }
 
 #[test]

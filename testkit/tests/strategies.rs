@@ -1,7 +1,10 @@
 //! Strategies: whatever is placed together, and in however many instances, the rows are those of one instance; and aggregates
 //! that partition alike need one exchange.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use testkit::{
@@ -9,7 +12,7 @@ use testkit::{
     show,
     sim::pick,
 };
-use thalweg::{Engine, ExplainFormat, Query, engine::explain_parallel};
+use thalweg::{Batch, Engine, ExplainFormat, Query, engine::explain_parallel};
 
 const STRATEGIES: [&str; 3] = ["subquery-cluster", "query-cluster", "operator-cluster"];
 
@@ -40,6 +43,12 @@ fn script(seed: u64) -> Script {
         (0..random.random_range(0..150)).map(|_| row(random)).collect()
     };
     (0..partitions).map(|_| partition(&mut random)).collect()
+}
+
+/// One partition of many rows.
+fn one_partition() -> Script {
+    let firsts = (0..).map(|seed| vec![script(seed).swap_remove(0)]);
+    firsts.into_iter().find(|script: &Script| script[0].len() > 100).expect("some are long")
 }
 
 fn engine(script: &Script, settings: &str, barriers: Option<u64>) -> Engine {
@@ -112,8 +121,12 @@ fn explained(strategy: &str, sql: &str) -> String {
 }
 
 fn explained_among(workers: usize, strategy: &str, merge: &str, sql: &str) -> String {
-    let script = vec![Vec::new(); 3];
-    let mut engine = engine(&script, &settings(strategy, merge, 100, workers), None);
+    explained_of(3, &settings(strategy, merge, 100, workers), sql)
+}
+
+/// How a query of so many partitions is divided.
+fn explained_of(partitions: usize, settings: &str, sql: &str) -> String {
+    let mut engine = engine(&vec![Vec::new(); partitions], settings, None);
     let statement = engine.parse(sql).unwrap().pop().unwrap();
     let plan = engine.plan(&statement).unwrap().unwrap();
     explain_parallel(&plan, ExplainFormat::Text)
@@ -286,6 +299,93 @@ fn strategies_place_what_their_names_say() {
         assert_eq!(ordered.matches("all to one; merged in order").count(), 1, "{ordered}");
         assert_eq!(ordered.matches("merged by arrival").count(), 1, "{ordered}");
     }
+}
+
+/// Rows that take some work each.
+const TEXTS: &str = "SELECT k, x, upper(replace(w, 'a', 'b')) AS w FROM t WHERE v > 1";
+
+#[test]
+fn batches_of_one_partition_are_dealt_to_those_with_work() {
+    for strategy in STRATEGIES {
+        let explained = |partitions, more: &str, sql: &str| {
+            explained_of(partitions, &(settings(strategy, "ordered", 100, 4) + more), sql)
+        };
+        let is_dealt = |text: &str| text.contains("0 dealt in turn");
+        let text = explained(1, "", TEXTS);
+        assert!(is_dealt(&text) && text.contains("all to one; merged in turn"), "{text}");
+        let text = explained(1, "", &format!("SELECT w, count(*) AS n FROM ({TEXTS}) GROUP BY w"));
+        assert!(is_dealt(&text) && text.contains("by key w, 128 key groups; merged by arrival"), "{text}");
+        let text = explained(1, "", &format!("{TEXTS} UNION ALL {TEXTS}"));
+        assert_eq!((text.matches("dealt in turn").count(), text.matches("merged in turn").count()), (2, 2), "{text}");
+        // Each partition has its instance; or there is too little to do, or one worker.
+        assert!(!is_dealt(&explained(3, "", TEXTS)));
+        assert!(!is_dealt(&explained(1, "", "SELECT k FROM t WHERE v > 1")));
+        assert!(!is_dealt(&explained(1, "SET 'parallelism' = '1';", TEXTS)));
+        // What depends on the order of rows is divided all the same, if it has them from one sender.
+        let sums = format!("SELECT w, sum(x) AS s FROM ({TEXTS}) GROUP BY w");
+        let text = explained(1, "SET 'float.sum' = 'fast';", &sums);
+        assert!(!is_dealt(&text) && text.contains("by key w"), "{text}");
+    }
+}
+
+#[test]
+fn what_is_dealt_gives_the_rows_of_one_instance_in_its_order() {
+    let queries = [
+        TEXTS.to_string(),
+        format!("SELECT * FROM ({TEXTS}) LIMIT 5"),
+        format!("SELECT w, sum(x) AS s FROM ({TEXTS}) GROUP BY w"),
+        format!("SELECT w, count(*) AS n FROM ({TEXTS}) GROUP BY w"),
+    ];
+    for sql in queries {
+        for fast in ["", "SET 'float.sum' = 'fast';"] {
+            let alone = rows_of(
+                engine(&one_partition(), &format!("SET 'parallelism' = '1'; {fast}"), None).sql(&sql).unwrap(),
+                false,
+            );
+            assert!(!alone.0.is_empty());
+            for strategy in STRATEGIES {
+                for (batch, workers, barriers) in RUNS {
+                    let settings = settings(strategy, "ordered", batch, workers) + fast;
+                    let found = rows_of(engine(&one_partition(), &settings, barriers).sql(&sql).unwrap(), false);
+                    assert_eq!(found, alone, "{settings} {sql}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn who_wants_no_more_ends_a_stream_without_end_of_which_nothing_else_is_kept() {
+    let mut engine = Engine::new();
+    let table = "SET 'parallelism' = '3'; SET 'batch.rows' = '2';
+                 CREATE TABLE g (n BIGINT) WITH ('connector' = 'generator', 'fields.n.kind' = 'sequence')";
+    engine.sql(table).unwrap();
+    let sql = "SELECT n FROM g WHERE concat(upper(CAST(n AS STRING)), 'x') = '3x' LIMIT 1";
+    let lines = rows_of(engine.sql(sql).unwrap(), false).0;
+    assert_eq!(lines, ["3"]);
+}
+
+#[test]
+fn functions_of_the_program_are_called_in_order_behind_what_is_dealt() {
+    let called = |strategy: &str| {
+        let engine = engine(&one_partition(), &settings(strategy, "ordered", 3, 5), None);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&seen);
+        let topology = engine.topology();
+        let texts = topology.table("t").map(["v", "upper(replace(w, 'a', 'b')) AS w"]);
+        let note = move |batch: &Batch| {
+            noted.lock().unwrap().extend(show::lines(&batch.compact()?)?);
+            Ok(())
+        };
+        texts.notify(note).discard();
+        topology.start().unwrap().wait().unwrap();
+        std::mem::take(&mut *seen.lock().unwrap())
+    };
+    let seen = STRATEGIES.map(called);
+    assert!(seen[0].len() > 10, "{seen:?}");
+    assert!(seen.iter().all(|lines| *lines == seen[0]), "{seen:?}");
+    let mut one = engine(&one_partition(), "SET 'parallelism' = '1';", None);
+    assert_eq!(seen[0], rows_of(one.sql("SELECT v, upper(replace(w, 'a', 'b')) AS w FROM t").unwrap(), false).0);
 }
 
 #[test]

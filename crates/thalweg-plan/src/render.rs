@@ -122,7 +122,12 @@ pub(crate) fn exchange(exchange: &Exchange, scattered: Option<&&str>) -> Value {
             object["route"] = json!("gather");
             object["merge"] = json!(if *merge == Merge::Ordered { "ordered" } else { "arrival" });
         }
+        Route::InTurn => {
+            object["route"] = json!("gather");
+            object["merge"] = json!("turn");
+        }
         Route::Forward => object["route"] = json!("forward"),
+        Route::RoundRobin => object["route"] = json!("dealt in turn"),
         Route::Keyed { keys, groups } => {
             object["route"] = json!("keyed");
             object["keys"] = keys.iter().map(written).collect();
@@ -164,6 +169,10 @@ fn exchanged(cut: &ParallelPlan, id: NodeId, notes: &Notes) -> Option<String> {
     let subquery = cut.subqueries.iter().find(|subquery| subquery.nodes.first() == Some(&id))?;
     subquery.inputs.iter().enumerate().find_map(|(input, exchange)| match &exchange.route {
         Route::Forward => None,
+        Route::InTurn => {
+            Some(format!("gather rows of {} instances in turn", cut.subqueries[exchange.from.0].instances))
+        }
+        Route::RoundRobin => Some(format!("dealt in turn -> {} instances", subquery.instances)),
         Route::Gather(merge) => {
             // What comes from one instance has its order.
             let senders = cut.subqueries[exchange.from.0].instances;

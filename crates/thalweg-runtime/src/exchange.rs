@@ -380,7 +380,8 @@ impl Scatter {
         let arrived = self.open.map_or(0, |(_, arrived)| arrived);
         for (receiver, page) in pages {
             let event = Event::Batch(Batch::new(page.batch()?));
-            self.lanes[receiver as usize].put(Envelope { event, arrived, packing: Some(Arc::clone(packing)) });
+            let packing = Some(Arc::clone(packing));
+            self.lanes[receiver as usize].put(Envelope { packing, ..Envelope::new(event, arrived) });
         }
         Ok(())
     }
@@ -397,7 +398,7 @@ impl Scatter {
             if let Some(behind) = batch.behind() {
                 copied = copied.with_behind(rows.iter().map(|row| behind[*row as usize]).collect());
             }
-            lane.put(Envelope { event: Event::Batch(copied), arrived, packing: None });
+            lane.put(Envelope::new(Event::Batch(copied), arrived));
         }
         Ok(())
     }
@@ -406,7 +407,7 @@ impl Scatter {
         if let Event::Watermark(_) = event {
             (self.held, self.told) = (None, Some(self.linger.clock.now()));
         }
-        self.lanes.iter_mut().for_each(|lane| lane.put(Envelope { event: event.clone(), arrived, packing: None }));
+        self.lanes.iter_mut().for_each(|lane| lane.put(Envelope::new(event.clone(), arrived)));
     }
 }
 

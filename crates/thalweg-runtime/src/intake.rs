@@ -10,8 +10,9 @@ use thalweg_core::{Batch, Epoch, Event, Frontier, Port, Result, Timestamp};
 use thalweg_shuffle::gather::Ordered;
 
 use crate::{
+    deal::InTurn,
     metrics::NodeCounters,
-    pipe::{Envelope, Receiver},
+    pipe::{Envelope, Place},
 };
 
 /// The pipes that end at a task. An input that has delivered a barrier waits for the others.
@@ -21,6 +22,8 @@ pub struct Pipes {
     ports: Vec<PortIntake>,
     /// What is behind the rows that are put in order, and when what caused it arrived.
     behind: VecDeque<(Port, Event, u64)>,
+    /// Where what was taken last stands in the turn of the task.
+    place: Place,
 }
 
 /// What is known of a port over all pipes that deliver to it.
@@ -49,7 +52,7 @@ pub struct Inlet {
     /// The port that it delivers to.
     pub port: Port,
     /// Where the events come out.
-    pub receiver: Receiver,
+    pub receiver: InTurn,
     /// Whether who sends shares the rows of the same senders with the others that deliver to the port.
     pub is_of_team: bool,
 }
@@ -58,7 +61,7 @@ struct Input {
     port: Port,
     /// Which of the pipes that deliver to the port.
     place: usize,
-    receiver: Receiver,
+    receiver: InTurn,
     /// The barrier at which it waits for the others.
     at_barrier: Option<Epoch>,
     is_over: bool,
@@ -98,7 +101,13 @@ impl Pipes {
             places[port] += 1;
             Input { port, place: places[port] - 1, receiver, at_barrier: None, is_over: false }
         };
-        Self { inputs: inlets.into_iter().map(input).collect(), next: 0, ports, behind: VecDeque::new() }
+        Self {
+            inputs: inlets.into_iter().map(input).collect(),
+            next: 0,
+            ports,
+            behind: VecDeque::new(),
+            place: Place::Within,
+        }
     }
 
     /// No pipes: nothing comes.
@@ -111,6 +120,11 @@ impl Pipes {
         let arrived = self.inputs.iter().filter_map(|input| input.receiver.next_arrived());
         let gathers = self.ports.iter().filter_map(|port| port.gather.as_ref()?.rows.oldest());
         arrived.chain(gathers).min().unwrap_or(0)
+    }
+
+    /// Where what was taken last stands in the turn of the task, if it has turns.
+    pub fn place(&self) -> Place {
+        self.place.clone()
     }
 
     /// Takes the next events.
@@ -130,6 +144,7 @@ impl Pipes {
             self.inputs.iter_mut().for_each(|input| input.at_barrier = None);
             return Ok(Taken::Events(vec![(0, Event::Barrier(epoch))], 0));
         }
+        self.place = Place::Within;
         for _ in 0..self.inputs.len() {
             let number = self.next;
             self.next = (self.next + 1) % self.inputs.len();
@@ -194,6 +209,7 @@ impl Pipes {
         let PortIntake { time, gather } = &mut self.ports[port];
         let was_idle = time.is_idle();
         let arrived = envelope.arrived;
+        self.place = envelope.place.clone();
         let moved = match envelope.open()? {
             Event::Batch(batch) => {
                 time.wake(place);
@@ -333,14 +349,13 @@ mod tests {
     fn team(senders: usize) -> (Vec<Sender>, Pipes, Arc<NodeCounters>) {
         let counters = Counters::default().node("Gather");
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..senders).map(|_| pipe(CAPACITY)).unzip();
-        let inlet = |receiver| Inlet { port: 0, receiver, is_of_team: true };
+        let inlet = |receiver| Inlet { port: 0, receiver: InTurn::new(vec![receiver]), is_of_team: true };
         let inlets = receivers.into_iter().map(inlet).collect();
         (senders, Pipes::new(inlets, vec![Some(Arc::clone(&counters))], 100), counters)
     }
 
     fn send(sender: &mut Sender, events: impl IntoIterator<Item = Event>) {
-        let envelope = |event| Envelope { event, arrived: 1, packing: None };
-        let mut events: VecDeque<_> = events.into_iter().map(envelope).collect();
+        let mut events: VecDeque<_> = events.into_iter().map(|event| Envelope::new(event, 1)).collect();
         sender.push_all(&mut events);
         assert!(events.is_empty(), "the pipe is large enough");
     }

@@ -7,6 +7,7 @@
 //! * [`packing`]: how rows lie in the pages that pipes carry
 //! * [`nested`]: lists, structs and maps as bytes
 //! * [`exchange`]: rows go to the instance that owns their key
+//! * [`deal`]: batches go to instances in turn, and come back in it
 //! * [`clock`]: what time it is
 //! * [`share`]: what of the exchanges' memory is one sender's
 //! * [`adapt`]: which instance has which key group, and how that changes
@@ -24,6 +25,7 @@ pub mod adapt;
 pub mod alarm;
 pub mod chain;
 pub mod clock;
+pub mod deal;
 pub mod exchange;
 pub mod intake;
 pub mod metrics;

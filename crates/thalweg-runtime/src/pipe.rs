@@ -7,7 +7,7 @@ use std::{
 };
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use thalweg_core::{Event, Result};
+use thalweg_core::{Error, Event, Result, Timestamp};
 
 use crate::{packing::Packing, pool::TaskRef};
 
@@ -23,14 +23,48 @@ pub struct Envelope {
     pub arrived: u64,
     /// How its rows lie in a page, if they do.
     pub packing: Option<Arc<Packing>>,
+    /// Where it stands in the turn of an instance.
+    pub place: Place,
+}
+
+/// Where an event stands in the turn of an instance to which batches are dealt.
+#[derive(Clone, Debug, Default)]
+pub enum Place {
+    /// More may come in the same turn; or nobody has turns.
+    #[default]
+    Within,
+    /// With it the turn ends.
+    Last,
+    /// It is another's turn.
+    Aside,
+    /// The turn ends with an error.
+    Failed(Error),
 }
 
 impl Envelope {
+    /// An event that an arrival caused.
+    pub fn new(event: Event, arrived: u64) -> Self {
+        Self { event, arrived, packing: None, place: Place::Within }
+    }
+
+    /// The same event at its place in a turn.
+    pub fn at(self, place: Place) -> Self {
+        Self { place, ..self }
+    }
+
+    /// The end of a turn, and no news.
+    pub fn end(place: Place, arrived: u64) -> Self {
+        Self::new(Event::Watermark(Timestamp::MIN), arrived).at(place)
+    }
+
     /// The event, its rows as operators know them.
+    ///
+    /// Errors: that with which a turn ends.
     pub fn open(self) -> Result<Event> {
-        match (self.event, self.packing) {
-            (Event::Batch(page), Some(packing)) => Ok(Event::Batch(packing.unpack(page.columns())?)),
-            (event, _) => Ok(event),
+        match (self.event, self.packing, self.place) {
+            (_, _, Place::Failed(error)) => Err(error),
+            (Event::Batch(page), Some(packing), _) => Ok(Event::Batch(packing.unpack(page.columns())?)),
+            (event, ..) => Ok(event),
         }
     }
 }

@@ -17,15 +17,16 @@ use crate::{
     adapt::{member::Member, planner::Planner, table::Table, tally::Tally, team::Team},
     chain::Chain,
     clock::{Clock, Linger},
+    deal::{Dealer, InTurn},
     exchange::Scatter,
     intake::{Inlet, Pipes},
     metrics::{Counters, Metrics},
-    pipe::{CAPACITY, Receiver, Sender, Wakes, pipe},
+    pipe::{CAPACITY, Place, Receiver, Sender, Wakes, pipe},
     pool::{Pool, TaskRef},
     share::Share,
     simulation::Simulation,
     source::{SourceReader, SourceShape},
-    task::{Intake, Out, Outlet, Shared, TURN, Task},
+    task::{Intake, Out, Outlet, Shared, TURN, Task, Turns},
     topology::{KeyParts, SourceParts, Stage, StageInput, Topology},
 };
 
@@ -107,7 +108,7 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
         for instance in 0..instances {
             let place = pool.reserve();
             shared.register(place.clone());
-            let Ends { inlets, pipes, divided } = wiring.take(number, instance, &place);
+            let Ends { inlets, pipes, divided, dealers } = wiring.take(number, instance, &place);
             let intake = match &mut source {
                 Some(opener) => Intake::Source(opener.open(instance, &place)?, 0),
                 None => {
@@ -132,7 +133,6 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
             let outlet = match sink.take() {
                 Some((label, sink)) => Outlet::Sink { sink, label, is_dirty: false },
                 None => {
-                    let pipes = pipes.into_iter().map(|(port, sender)| Out::new(port, sender)).collect();
                     let scatter = |Divided { to, port, parts, senders }| {
                         let share = Share::new(&settings, pairs, senders.len())?;
                         let linger = Linger { most: linger(&settings), clock: clock.clone() };
@@ -141,14 +141,25 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                         Ok(scatter.with_tally(tally))
                     };
                     let exchanges = divided.into_iter().map(scatter).collect::<Result<_>>()?;
-                    Outlet::Pipes { pipes, exchanges, is_result }
+                    Outlet::Pipes { pipes, exchanges, dealers, is_result }
                 }
             };
             let most = simulation.as_mut().map_or(TURN, Simulation::turn);
             let shared = Arc::clone(&shared);
             let team = teams.get(&number).cloned();
             let member = team.map(|team| Member::new(team, instance, place.clone(), clock.clone()));
-            let task = Task { label, shared, intake, member, chain, outlet, arrived: 0, is_ending: false, most };
+            let task = Task {
+                label,
+                shared,
+                intake,
+                member,
+                chain,
+                outlet,
+                arrived: 0,
+                place: Place::Within,
+                is_ending: false,
+                most,
+            };
             tasks.push((place, task));
         }
     }
@@ -297,7 +308,20 @@ fn keyed_pairs(stages: &[Stage]) -> usize {
 /// Whether the instances of a stage have shares of the rows of the same senders.
 fn shares_rows(stages: &[Stage], stage: usize) -> bool {
     let mut inputs = stages[stage].inputs.iter();
-    inputs.any(|input| input.keys.is_some() || (input.is_forward && shares_rows(stages, input.stage)))
+    inputs.any(|input| input.keys.is_some() || input.is_dealt || (input.is_forward && shares_rows(stages, input.stage)))
+}
+
+/// Whether the instances of a stage have turns.
+fn has_turns(stages: &[Stage], stage: usize) -> bool {
+    let mut inputs = stages[stage].inputs.iter();
+    inputs.any(|input| input.is_dealt || (input.is_forward && has_turns(stages, input.stage)))
+}
+
+/// Whether somebody combines what all instances of a stage say of time, be it behind others that hear it from them one to one.
+fn is_combined(stages: &[Stage], stage: usize) -> bool {
+    let takers = stages.iter().enumerate().flat_map(|(taker, stage)| stage.inputs.iter().map(move |i| (taker, i)));
+    let mut takers = takers.filter(|(_, input)| input.stage == stage);
+    takers.any(|(taker, input)| input.keys.is_some() || (input.is_forward && is_combined(stages, taker)))
 }
 
 /// The pipes of a task.
@@ -306,9 +330,11 @@ struct Ends {
     /// Those that end at it.
     inlets: Vec<Inlet>,
     /// Those that begin at it and take all rows of an output.
-    pipes: Vec<(Port, Sender)>,
+    pipes: Vec<Out>,
     /// Those that begin at it and share the rows of an output.
     divided: Vec<Divided>,
+    /// Those that begin at it and to which its batches are dealt.
+    dealers: Vec<Dealer>,
 }
 
 /// The pipes that share the rows of one output, by receiver.
@@ -332,20 +358,35 @@ impl Wiring {
         for (to, stage) in stages.iter().enumerate() {
             for (port, from) in stage.inputs.iter().enumerate() {
                 let is_of_team = shares_rows(stages, from.stage);
-                assert!(!from.is_forward || stages[from.stage].instances == stage.instances, "one to one");
-                for sender in 0..stages[from.stage].instances {
+                let instances = stages[from.stage].instances;
+                assert!(!from.is_forward || instances == stage.instances, "one to one");
+                assert!(!from.is_dealt || instances == 1, "one deals");
+                let turns = match has_turns(stages, from.stage) {
+                    true if from.is_forward => Turns::Stay,
+                    true if from.keys.is_none() => Turns::End,
+                    _ => Turns::None,
+                };
+                let mut lanes = Vec::new();
+                for sender in 0..instances {
                     let mut senders = Vec::new();
                     for instance in (0..stage.instances).filter(|instance| !from.is_forward || *instance == sender) {
                         let (tx, receiver) = pipe(capacity());
                         senders.push(tx);
-                        wiring.ends(to, instance).inlets.push(Inlet { port, receiver, is_of_team });
+                        lanes.push(receiver);
+                        if turns != Turns::End || lanes.len() == instances {
+                            let receiver = InTurn::new(std::mem::take(&mut lanes));
+                            wiring.ends(to, instance).inlets.push(Inlet { port, receiver, is_of_team });
+                        }
                     }
                     let ends = wiring.ends(from.stage, sender);
                     match &from.keys {
-                        None => ends.pipes.extend(senders.into_iter().map(|sender| (from.port, sender))),
                         Some(parts) => {
                             ends.divided.push(Divided { to, port: from.port, parts: parts.clone(), senders })
                         }
+                        None if from.is_dealt => {
+                            ends.dealers.push(Dealer::new(from.port, senders, is_combined(stages, to)))
+                        }
+                        None => ends.pipes.extend(senders.into_iter().map(|tx| Out::new(from.port, tx, turns))),
                     }
                 }
             }
@@ -353,7 +394,7 @@ impl Wiring {
         if let Some(stage) = stages.iter().position(|stage| stage.is_result) {
             let (tx, rx) = pipe(capacity());
             rx.set_waker(Wakes::Thread(thread::current()));
-            wiring.ends(stage, 0).pipes.push((0, tx));
+            wiring.ends(stage, 0).pipes.push(Out::new(0, tx, Turns::None));
             wiring.results = Some(rx);
         }
         wiring
@@ -365,9 +406,10 @@ impl Wiring {
 
     fn take(&mut self, stage: usize, instance: usize, place: &TaskRef) -> Ends {
         let ends = self.ends.remove(&(stage, instance)).unwrap_or_default();
-        ends.inlets.iter().for_each(|inlet| inlet.receiver.set_waker(Wakes::Task(place.clone())));
+        ends.inlets.iter().for_each(|inlet| inlet.receiver.set_waker(|| Wakes::Task(place.clone())));
         let divided = ends.divided.iter().flat_map(|divided| &divided.senders);
-        let all = ends.pipes.iter().map(|(_, sender)| sender).chain(divided);
+        let dealt = ends.dealers.iter().flat_map(Dealer::senders);
+        let all = ends.pipes.iter().map(Out::sender).chain(divided).chain(dealt);
         all.for_each(|sender| sender.set_waker(Wakes::Task(place.clone())));
         ends
     }
@@ -439,9 +481,12 @@ mod tests {
             is_result: false,
         };
         let keys = || Some(KeyParts { label: String::new(), keys: Vec::new() });
-        let keyed = |stage| StageInput { stage, port: 0, keys: keys(), is_forward: false, is_ordered: false };
-        let forward = |stage| StageInput { stage, port: 0, keys: None, is_forward: true, is_ordered: false };
-        let gather = |stage| StageInput { stage, port: 0, keys: None, is_forward: false, is_ordered: true };
+        let keyed =
+            |stage| StageInput { stage, port: 0, keys: keys(), is_forward: false, is_dealt: false, is_ordered: false };
+        let forward =
+            |stage| StageInput { stage, port: 0, keys: None, is_forward: true, is_dealt: false, is_ordered: false };
+        let gather =
+            |stage| StageInput { stage, port: 0, keys: None, is_forward: false, is_dealt: false, is_ordered: true };
         let stages =
             [vec![], vec![forward(0)], vec![keyed(1)], vec![forward(2)], vec![forward(3)], vec![gather(4)]].map(stage);
         let shared: Vec<_> = (0..stages.len()).map(|number| shares_rows(&stages, number)).collect();

@@ -21,10 +21,11 @@ use thalweg_core::{
 use crate::{
     adapt::{member::Member, planner::Planner},
     chain::Chain,
+    deal::Dealer,
     exchange::Scatter,
     intake::{Pipes, Taken},
     metrics::Counters,
-    pipe::{Envelope, Sender},
+    pipe::{Envelope, Place, Sender},
     pool::{Run, TaskRef, Turn},
     source::{SourceReader, Step},
 };
@@ -146,6 +147,8 @@ pub struct Task {
     pub outlet: Outlet,
     /// When what the chain works on arrived.
     pub arrived: u64,
+    /// Where it stands in the task's turn.
+    pub place: Place,
     /// Whether nothing is left to be done but to pass on what was put out.
     pub is_ending: bool,
     /// How many events it takes in one turn.
@@ -168,6 +171,8 @@ pub enum Outlet {
         pipes: Vec<Out>,
         /// Where they are divided by keys.
         exchanges: Vec<Scatter>,
+        /// Where they are dealt in turn.
+        dealers: Vec<Dealer>,
         /// Whether these rows are the query's result.
         is_result: bool,
     },
@@ -187,14 +192,32 @@ pub struct Out {
     /// The output of the last operator whose batches it takes.
     port: Port,
     sender: Sender,
+    turns: Turns,
     /// What does not fit into it yet.
     waiting: VecDeque<Envelope>,
 }
 
+/// What becomes of a task's turns at the other end of a pipe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Turns {
+    /// There are none.
+    #[default]
+    None,
+    /// They are the turns of who takes.
+    Stay,
+    /// Who takes does so from several tasks in turn.
+    End,
+}
+
 impl Out {
     /// A pipe for the batches of one output.
-    pub fn new(port: Port, sender: Sender) -> Self {
-        Self { port, sender, waiting: VecDeque::new() }
+    pub fn new(port: Port, sender: Sender, turns: Turns) -> Self {
+        Self { port, sender, turns, waiting: VecDeque::new() }
+    }
+
+    /// The end of the pipe.
+    pub fn sender(&self) -> &Sender {
+        &self.sender
     }
 }
 
@@ -227,6 +250,10 @@ impl Run for Task {
                     .with_hint("this is a fault of the engine, not of the query: please report it")
             }
         };
+        if self.outlet.fail_in_turn(&error, self.arrived) {
+            self.is_ending = true;
+            return Turn::Again;
+        }
         self.shared.fail(error);
         self.end()
     }
@@ -243,7 +270,7 @@ impl Task {
         // Leave the pipes before the end is known, so that who waits for it finds them closed.
         self.intake = Intake::Pipes(Pipes::none());
         self.member = None;
-        self.outlet = Outlet::Pipes { pipes: Vec::new(), exchanges: Vec::new(), is_result: false };
+        self.outlet = Outlet::none();
         self.shared.task_ended();
         Turn::Done
     }
@@ -261,6 +288,9 @@ impl Task {
             }
             let is_idle = self.chain.advance()?;
             self.is_ending = self.put_out()?;
+            if is_idle && matches!(std::mem::take(&mut self.place), Place::Last) {
+                self.is_ending |= self.outlet.end_turn(self.arrived)?;
+            }
             // Who stops a query does not wait for all that comes at the end of its input.
             self.is_ending |= !is_idle && self.chain.is_at_end() && self.shared.is_stopping.load(Acquire);
             self.check_memory()?;
@@ -304,6 +334,9 @@ impl Task {
         match taken {
             Taken::Events(events, arrived) => {
                 self.arrived = arrived;
+                if let Intake::Pipes(pipes) = &self.intake {
+                    self.place = pipes.place();
+                }
                 // The chain works on a stack: the last delivered is the first done.
                 events.into_iter().rev().for_each(|(port, event)| self.chain.deliver(port, event));
                 Ok(None)
@@ -323,7 +356,7 @@ impl Task {
     fn put_out(&mut self) -> Result<bool> {
         for (port, event) in self.chain.take_out() {
             let is_end = matches!(event, Event::Watermark(Timestamp::MAX));
-            let is_unwanted = self.outlet.put(port, event, self.arrived, &self.shared.counters)?;
+            let is_unwanted = self.outlet.put(port, event, (self.arrived, &self.place), &self.shared.counters)?;
             if is_end || is_unwanted {
                 return Ok(true);
             }
@@ -342,9 +375,14 @@ impl Task {
 }
 
 impl Outlet {
+    /// Nothing goes anywhere.
+    pub fn none() -> Self {
+        Self::Pipes { pipes: Vec::new(), exchanges: Vec::new(), dealers: Vec::new(), is_result: false }
+    }
+
     /// Pushes what did not fit; returns whether all of it fits now, or there is nobody left to wait for.
     fn flush(&mut self) -> Result<bool> {
-        let Self::Pipes { pipes, exchanges, .. } = self else { return Ok(true) };
+        let Self::Pipes { pipes, exchanges, dealers, .. } = self else { return Ok(true) };
         let mut is_flushed = true;
         for Out { sender, waiting, .. } in pipes.iter_mut() {
             sender.push_all(waiting);
@@ -356,6 +394,9 @@ impl Outlet {
         for exchange in exchanges {
             is_flushed &= exchange.flush()?;
         }
+        for dealer in dealers {
+            is_flushed &= dealer.flush();
+        }
         Ok(is_flushed)
     }
 
@@ -366,24 +407,62 @@ impl Outlet {
         }
     }
 
-    /// Puts an event out; returns whether nobody wants more.
-    fn put(&mut self, port: Port, event: Event, arrived: u64, counters: &Counters) -> Result<bool> {
+    /// Tells those who take from this task in turn that its turn is over; returns whether nobody wants more.
+    fn end_turn(&mut self, arrived: u64) -> Result<bool> {
+        if let Self::Pipes { pipes, .. } = self {
+            pipes.iter_mut().for_each(|out| out.waiting.push_back(Envelope::end(Place::Last, arrived)));
+        }
+        self.flush()?;
+        Ok(self.is_unwanted())
+    }
+
+    /// Whether all who took from this task have left.
+    fn is_unwanted(&self) -> bool {
+        let Self::Pipes { pipes, exchanges, dealers, .. } = self else { return false };
+        pipes.iter().all(|out| out.sender.is_closed())
+            && exchanges.iter().all(Scatter::is_closed)
+            && dealers.iter().all(Dealer::is_closed)
+    }
+
+    /// Lets an error have its turn, so that who wants no more before it never sees it; returns whether all who take from this task
+    /// have turns.
+    fn fail_in_turn(&mut self, error: &Error, arrived: u64) -> bool {
+        let Self::Pipes { pipes, exchanges, dealers, .. } = self else { return false };
+        let has_turns = exchanges.is_empty() && pipes.iter().all(|out| out.turns != Turns::None);
+        if !has_turns || (pipes.is_empty() && dealers.is_empty()) {
+            return false;
+        }
+        for out in pipes {
+            out.waiting.push_back(Envelope::end(Place::Failed(error.clone()), arrived));
+        }
+        dealers.iter_mut().for_each(|dealer| dealer.fail(error.clone(), arrived));
+        true
+    }
+
+    /// Puts an event out, which stands there in the task's turn; returns whether nobody wants more.
+    fn put(&mut self, port: Port, event: Event, (arrived, place): (u64, &Place), counters: &Counters) -> Result<bool> {
         match self {
-            Self::Pipes { pipes, exchanges, is_result } => {
+            Self::Pipes { pipes, exchanges, dealers, is_result } => {
                 if *is_result {
                     let Event::Batch(batch) = &event else { return Ok(false) };
                     counters.emitted(batch.len(), arrived);
                 }
                 let is_for_all = !matches!(event, Event::Batch(_));
+                let is_aside = matches!(place, Place::Aside);
+                let at = || if is_aside { Place::Aside } else { Place::Within };
                 for out in pipes.iter_mut().filter(|out| is_for_all || out.port == port) {
-                    out.waiting.push_back(Envelope { event: event.clone(), arrived, packing: None });
+                    if !(is_aside && out.turns == Turns::End) {
+                        out.waiting.push_back(Envelope::new(event.clone(), arrived).at(at()));
+                    }
                 }
                 for exchange in exchanges.iter_mut().filter(|exchange| is_for_all || exchange.port() == port) {
-                    exchange.put(Envelope { event: event.clone(), arrived, packing: None })?;
+                    exchange.put(Envelope::new(event.clone(), arrived))?;
+                }
+                for dealer in dealers.iter_mut().filter(|dealer| is_for_all || dealer.port() == port) {
+                    dealer.put(event.clone(), arrived);
                 }
                 self.flush()?;
-                let Self::Pipes { pipes, exchanges, .. } = self else { return Ok(false) };
-                Ok(pipes.iter().all(|out| out.sender.is_closed()) && exchanges.iter().all(Scatter::is_closed))
+                Ok(self.is_unwanted())
             }
             Self::Sink { sink, label, is_dirty } => {
                 let Event::Batch(batch) = event else { return Ok(false) };

@@ -57,6 +57,8 @@ pub struct StageInput {
     pub keys: Option<KeyParts>,
     /// Whether each instance takes the rows of the sender's instance of its number, of which there are as many.
     pub is_forward: bool,
+    /// Whether the batches of the sender's only instance are dealt to the instances in turn.
+    pub is_dealt: bool,
     /// Whether the rows of the senders' instances are put in the order of their positions.
     pub is_ordered: bool,
 }

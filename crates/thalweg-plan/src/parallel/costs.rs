@@ -4,6 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use arrow_schema::DataType;
+use datafusion_common::{
+    DFSchema,
+    tree_node::{TreeNode, TreeNodeRecursion},
+};
 use datafusion_expr::{Expr, ExprSchemable};
 use serde_json::{Value, json};
 use thalweg_core::{Error, Result};
@@ -135,8 +140,8 @@ mod guess {
     pub const JSON: f64 = 280.0;
     /// A predicate: selection of 10 %, 0.00105.
     pub const PREDICATE: f64 = 1.05;
-    /// An expression that is computed; set as a predicate.
-    pub const EXPRESSION: f64 = 1.05;
+    /// An operation on numbers; set as a predicate.
+    pub const OPERATION: f64 = 1.05;
     /// A row that is copied: the best case of the shuffle's page, 16 bytes, 0.0034.
     pub const COPY: f64 = 3.4;
     /// An average over all, out of order, exact sums: 0.0082.
@@ -145,7 +150,7 @@ mod guess {
     pub const KEYED: f64 = 10.6;
     /// An average of 10 k keys of text: 0.0269. A row that is sorted is set as one.
     pub const TEXT: f64 = 26.9;
-    /// A call of a function of the program; set as a text.
+    /// A call of a function, of the program or of SQL; set as a text.
     pub const CALL: f64 = 26.9;
     /// An exchange by key, 16 bytes to 32 instances: `exchange-buffered` of the shuffle's page, 0.0064.
     pub const EXCHANGE: f64 = 6.4;
@@ -164,15 +169,12 @@ pub fn estimated(plan: &Plan, id: NodeId) -> Cost {
     match &plan.node(id).node {
         Node::Source(source) => cost(read(source), 1.0),
         Node::Values(_) => cost(guess::READ, 1.0),
-        Node::Filter(_) => cost(guess::PREDICATE, guess::KEPT),
-        Node::Map(map) => {
-            let computed = map.expressions.iter().filter(|expression| !matches!(expression, Expr::Column(_)));
-            cost(computed.count() as f64 * guess::EXPRESSION, 1.0)
-        }
+        Node::Filter(filter) => cost(computed(plan, id, &filter.predicate).max(guess::PREDICATE), guess::KEPT),
+        Node::Map(map) => cost(map.expressions.iter().map(|expression| computed(plan, id, expression)).sum(), 1.0),
         Node::Window(windows) => cost(guess::COPY * overlap(windows), overlap(windows)),
         Node::Aggregate(_) if plan.first_phase(id).is_some() => cost(grouped(plan, id), 1.0),
         Node::Aggregate(_) | Node::Partial(_) => cost(grouped(plan, id), groups(plan, id)),
-        Node::Split(split) => cost(split.predicates.len() as f64 * guess::PREDICATE, 1.0),
+        Node::Split(split) => cost(split.predicates.iter().map(|e| computed(plan, id, e)).sum(), 1.0),
         // Branches share the rows of their split, of which nothing is known.
         Node::Branch(_) => cost(0.0, 1.0),
         Node::Union | Node::Limit(_) => cost(guess::READ, 1.0),
@@ -182,6 +184,29 @@ pub fn estimated(plan: &Plan, id: NodeId) -> Cost {
         Node::Sink(Sink::Discard) => cost(0.0, 1.0),
         Node::Sink(_) => cost(guess::READ, 1.0),
     }
+}
+
+/// What it takes to compute an expression: each of its operations, and more where these make or look at texts, or call functions.
+fn computed(plan: &Plan, id: NodeId, expression: &Expr) -> f64 {
+    let input = &plan.node(plan.node(id).inputs[0]).schema.columns;
+    let mut nanos = 0.0;
+    let visited = expression.apply(|part| {
+        nanos += match part {
+            Expr::Column(_) | Expr::Literal(..) | Expr::Alias(_) => 0.0,
+            Expr::ScalarFunction(_) => guess::CALL,
+            Expr::Like(_) | Expr::SimilarTo(_) => guess::TEXT,
+            part if makes_text(part, input) => guess::TEXT,
+            _ => guess::OPERATION,
+        };
+        Ok(TreeNodeRecursion::Continue)
+    });
+    // A visit that never fails has no error to pass on.
+    visited.map_or(0.0, |_| nanos)
+}
+
+fn makes_text(part: &Expr, input: &DFSchema) -> bool {
+    let kind = part.get_type(input);
+    kind.is_ok_and(|kind| matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View))
 }
 
 fn read(source: &Source) -> f64 {

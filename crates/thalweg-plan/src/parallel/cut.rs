@@ -9,12 +9,12 @@
 //!
 //! Source: Gulisano et al., "StreamCloud: A Large Scale Data Streaming System", §III-B, figure 2. There, a node without a state
 //! shares any rows with any number of instances. Here it has as many instances as what it takes its rows from, so that the order
-//! of each source partition stays.
+//! of each source partition stays, or gets its rows in turn ([`deal`]).
 
 use thalweg_core::KeyGroups;
 
 use super::{
-    SubqueryId,
+    SubqueryId, deal,
     fuse::{Keyed, fused},
     order::must_gather,
 };
@@ -52,9 +52,11 @@ pub fn drafts(plan: &Plan) -> Vec<Draft> {
     let mut home: Vec<SubqueryId> = Vec::new();
     for (id, planned) in plan.nodes() {
         let before = planned.inputs.iter().map(|input| home[input.0]).collect::<Vec<_>>();
-        let is_gathered = must_gather(plan, id) && before.iter().any(|input| is_divided(*input, &drafts));
+        let has_instances = |input: &SubqueryId| is_divided(*input, &drafts) || is_dealt(*input, &drafts);
+        let is_gathered = must_gather(plan, id) && before.iter().any(has_instances);
+        let gets_turns = !is_gathered && gets_turns(plan, id, &before, &drafts);
         let only = before.first().copied().filter(|b| before.len() == 1 && is_free(plan, id, &drafts[b.0]));
-        let only = only.filter(|_| !is_gathered);
+        let only = only.filter(|_| !is_gathered && !gets_turns);
         let alike = only.filter(|_| plan.settings.strategy == Strategy::SubqueryCluster);
         let alike = alike.and_then(|b| Some((b, fused(plan, id, &drafts[b.0].nodes, &drafts[b.0].keyed)?)));
         let place = match (alike, only.filter(|b| joins(plan, id, &drafts, *b))) {
@@ -64,7 +66,11 @@ pub fn drafts(plan: &Plan) -> Vec<Draft> {
             }
             (None, Some(place)) => place,
             (None, None) => {
-                let size = if is_gathered { Size::UpTo(1) } else { size(plan, id, &before, &drafts) };
+                let size = match () {
+                    _ if is_gathered => Size::UpTo(1),
+                    _ if gets_turns => Size::UpTo(plan.settings.parallelism.min(deal::MOST)),
+                    _ => size(plan, id, &before, &drafts),
+                };
                 let keyed = keyed(plan, id, size);
                 drafts.push(Draft { nodes: Vec::new(), inputs: before, size, keyed });
                 SubqueryId(drafts.len() - 1)
@@ -100,9 +106,20 @@ fn joins(plan: &Plan, id: NodeId, drafts: &[Draft], before: SubqueryId) -> bool 
     follows && (is_output || plan.settings.strategy != Strategy::OperatorCluster)
 }
 
+/// Whether the batches of a source are dealt to instances of a node and of those without a state behind it.
+fn gets_turns(plan: &Plan, id: NodeId, before: &[SubqueryId], drafts: &[Draft]) -> bool {
+    plan.node(id).node.is_stateless() && before.iter().all(|b| most(drafts, *b) == 1) && deal::is_worthwhile(plan, id)
+}
+
 /// Whether aggregates are divided at all.
-fn divides_keys(settings: &Settings) -> bool {
+pub(super) fn divides_keys(settings: &Settings) -> bool {
     settings.divides_keys || settings.merge == Merge::Arrival
+}
+
+/// Whether a node is an aggregate whose keys are divided.
+pub(super) fn divides(plan: &Plan, id: NodeId) -> bool {
+    let Node::Aggregate(aggregate) = &plan.node(id).node else { return false };
+    (divides_keys(&plan.settings) || plan.first_phase(id).is_some()) && is_divided_by_keys(aggregate)
 }
 
 fn size(plan: &Plan, id: NodeId, before: &[SubqueryId], drafts: &[Draft]) -> Size {
@@ -112,9 +129,7 @@ fn size(plan: &Plan, id: NodeId, before: &[SubqueryId], drafts: &[Draft]) -> Siz
         return Size::UpTo(plan.settings.parallelism.min(partitions).max(1));
     };
     match node {
-        Node::Aggregate(aggregate)
-            if (divides_keys(&plan.settings) || plan.first_phase(id).is_some()) && is_divided_by_keys(aggregate) =>
-        {
+        Node::Aggregate(_) if divides(plan, id) => {
             Size::UpTo(plan.settings.parallelism.min(KeyGroups::default().count()))
         }
         Node::Partial(_) => Size::As(first),
@@ -129,7 +144,8 @@ fn size(plan: &Plan, id: NodeId, before: &[SubqueryId], drafts: &[Draft]) -> Siz
 /// idle is then idle for all of their rows.
 fn are_alike(subqueries: &[SubqueryId], drafts: &[Draft]) -> bool {
     let shape = |subquery: &SubqueryId| (most(drafts, *subquery), is_divided(*subquery, drafts));
-    subqueries.iter().all(|subquery| shape(subquery) == shape(&subqueries[0]))
+    let is_like = |subquery: &SubqueryId| shape(subquery) == shape(&subqueries[0]) && !is_dealt(*subquery, drafts);
+    subqueries.iter().all(is_like)
 }
 
 /// Whether the rows that a subquery has are those of an aggregate that were divided by keys, be it behind others that it takes them
@@ -138,6 +154,16 @@ pub(super) fn is_divided(subquery: SubqueryId, drafts: &[Draft]) -> bool {
     match drafts[subquery.0].size {
         Size::UpTo(_) => !drafts[subquery.0].keyed.is_empty(),
         Size::As(other) => is_divided(other, drafts),
+    }
+}
+
+/// Whether the rows that a subquery has are those of batches that were dealt to its instances, be it behind others that it takes them
+/// from one to one.
+pub(super) fn is_dealt(subquery: SubqueryId, drafts: &[Draft]) -> bool {
+    let draft = &drafts[subquery.0];
+    match draft.size {
+        Size::UpTo(most) => most > 1 && draft.keyed.is_empty() && !draft.inputs.is_empty(),
+        Size::As(other) => is_dealt(other, drafts),
     }
 }
 

@@ -150,7 +150,11 @@ impl<'a> Explained<'a> {
     fn comes_from(&self, subquery: &Subquery) -> String {
         let from = |exchange: &Exchange| {
             let port = if exchange.port > 0 { format!(" output {}", exchange.port) } else { String::new() };
-            let merged = |how| if how == "ordered" { "; merged in order" } else { "; merged by arrival" };
+            let merged = |how| match how {
+                "ordered" => "; merged in order",
+                "in turn" => "; merged in turn",
+                _ => "; merged by arrival",
+            };
             let merger = self.merger(exchange).map(merged).unwrap_or_default();
             format!("{}{port} {}{merger}", exchange.from.0, balancer(exchange))
         };
@@ -166,7 +170,8 @@ impl<'a> Explained<'a> {
     fn merger(&self, exchange: &Exchange) -> Option<&'static str> {
         let senders = self.cut.subqueries[exchange.from.0].instances;
         let merger = match exchange.route {
-            Route::Forward => return None,
+            Route::Forward | Route::RoundRobin => return None,
+            Route::InTurn => "in turn",
             Route::Gather(Merge::Ordered) => "ordered",
             Route::Gather(Merge::Arrival) | Route::Keyed { .. } => "arrival",
         };
@@ -193,7 +198,8 @@ impl<'a> Explained<'a> {
 /// Who receives which rows (StreamCloud's load balancer).
 fn balancer(exchange: &Exchange) -> String {
     match &exchange.route {
-        Route::Gather(_) => "all to one".to_string(),
+        Route::Gather(_) | Route::InTurn => "all to one".to_string(),
+        Route::RoundRobin => "dealt in turn".to_string(),
         Route::Forward => "one to one".to_string(),
         Route::Keyed { keys, groups } => {
             let keys = keys.iter().map(written).collect::<Vec<_>>().join(", ");

@@ -3,6 +3,7 @@
 use super::{
     ParallelPlan, Route, Subquery, SubqueryId,
     costs::{Cost, EXCHANGE, Measured, estimated},
+    cut::divides,
 };
 use crate::{Node, NodeId, Plan, settings::Strategy};
 
@@ -38,6 +39,15 @@ pub fn loads(plan: &Plan, cut: &ParallelPlan) -> Vec<Load> {
         Load { rows: arriving, nanos_per_row: if arriving > 0.0 { work / arriving } else { 0.0 }, is_measured }
     };
     cut.subqueries.iter().enumerate().map(load).collect()
+}
+
+/// What a row that arrives takes in a chain of nodes, and to be divided for the nodes behind them, in nanoseconds.
+pub fn nanos_per_row(plan: &Plan, chain: &[NodeId], behind: &[NodeId]) -> f64 {
+    let (Some(first), Some(last)) = (chain.first(), chain.last()) else { return 0.0 };
+    let flow = Flow::new(plan);
+    let divided = behind.iter().filter(|id| divides(plan, **id)).count() as f64 * flow.rows_out[last.0];
+    let work = chain.iter().map(|id| flow.rows_in[id.0] * flow.costs[id.0].nanos).sum::<f64>() + EXCHANGE * divided;
+    if flow.rows_in[first.0] > 0.0 { work / flow.rows_in[first.0] } else { 0.0 }
 }
 
 /// The part of the instances' time that is left idle where rows come as fast as the busiest can take them, if each processor has

@@ -1,6 +1,7 @@
 //! Cuts a plan into subqueries: what is placed together, in how many instances, and how rows get from one to the next.
 //!
 //! * [`cut`]: which nodes run together, by strategy
+//! * [`deal`]: which nodes get the batches of a source in turn
 //! * [`two_phase`]: aggregates that are split
 //! * [`fuse`]: aggregates that partition alike need one exchange
 //! * [`order`]: where the rows of several instances are put in order
@@ -14,6 +15,7 @@
 
 pub mod costs;
 pub mod cut;
+pub mod deal;
 pub mod deployment;
 pub mod explain;
 pub mod fuse;
@@ -26,7 +28,7 @@ use datafusion_expr::Expr;
 use thalweg_core::KeyGroups;
 
 use crate::{Node, NodeId, Plan, settings::Merge};
-use cut::Draft;
+use cut::{Draft, Size};
 use fuse::Keyed;
 
 /// The number of a subquery.
@@ -67,7 +69,7 @@ impl ParallelPlan {
         let puts = |(taker, exchange): (usize, &Exchange)| match exchange.route {
             Route::Gather(merge) => merge == Merge::Ordered,
             Route::Forward => self.is_put_in_order(SubqueryId(taker)),
-            Route::Keyed { .. } => false,
+            Route::InTurn | Route::RoundRobin | Route::Keyed { .. } => false,
         };
         let takers = self.subqueries.iter().enumerate();
         let exchanges = takers.flat_map(|(taker, subquery)| subquery.inputs.iter().map(move |input| (taker, input)));
@@ -82,7 +84,7 @@ impl ParallelPlan {
     /// How many pairs of a sender and a receiver there are between which rows are divided by keys.
     pub fn keyed_pairs(&self) -> usize {
         let senders = |exchange: &Exchange| match exchange.route {
-            Route::Gather(_) | Route::Forward => 0,
+            Route::Gather(_) | Route::InTurn | Route::Forward | Route::RoundRobin => 0,
             Route::Keyed { .. } => self.subqueries[exchange.from.0].instances,
         };
         let pairs = |subquery: &Subquery| subquery.inputs.iter().map(senders).sum::<usize>() * subquery.instances;
@@ -106,6 +108,10 @@ pub struct Exchange {
 pub enum Route {
     /// The only one there is; it takes what senders send as it arrives, or puts it in order.
     Gather(Merge),
+    /// The only one there is; it takes what senders make of the batches that were dealt to them, in the same turn.
+    InTurn,
+    /// The one whose turn it is: the batches of the only sender are dealt.
+    RoundRobin,
     /// The one with the sender's number: nothing is divided anew, so that order and keys stay where they are.
     Forward,
     /// The one that owns the key group of these values, over the sender's columns.
@@ -132,9 +138,10 @@ pub fn parallelize(plan: &Plan) -> ParallelPlan {
 fn wired(plan: &Plan, drafts: &[Draft], instances: &[usize]) -> ParallelPlan {
     let subquery = |(draft, count): (&Draft, &usize)| {
         let port = if let Node::Branch(output) = plan.node(draft.nodes[0]).node { output } else { 0 };
-        let exchange = |from: &SubqueryId| {
-            let is_divided = instances[from.0] > 1 && cut::is_divided(*from, drafts);
-            Exchange { from: *from, port, route: route(plan, draft, *count, is_divided) }
+        let exchange = |from: &SubqueryId| Exchange {
+            from: *from,
+            port,
+            route: route(plan, drafts, draft, *count, *from, instances[from.0]),
         };
         let inputs = draft.inputs.iter().map(exchange).collect();
         Subquery { nodes: draft.nodes.clone(), instances: *count, inputs, keyed: draft.keyed.clone() }
@@ -142,15 +149,17 @@ fn wired(plan: &Plan, drafts: &[Draft], instances: &[usize]) -> ParallelPlan {
     ParallelPlan { subqueries: drafts.iter().zip(instances).map(subquery).collect() }
 }
 
-/// How a subquery takes rows, which were divided by keys or not.
-fn route(plan: &Plan, draft: &Draft, instances: usize, is_divided: bool) -> Route {
+/// How the instances of a subquery take the rows of those of another.
+fn route(plan: &Plan, drafts: &[Draft], draft: &Draft, instances: usize, from: SubqueryId, senders: usize) -> Route {
     let first = draft.nodes[0];
     match (&plan.node(first).node, draft.keyed.first()) {
-        _ if instances == 1 => Route::Gather(order::merge(plan, first, is_divided)),
+        _ if instances == 1 && senders > 1 && cut::is_dealt(from, drafts) => Route::InTurn,
+        _ if instances == 1 => Route::Gather(order::merge(plan, first, senders > 1 && cut::is_divided(from, drafts))),
         (Node::Aggregate(aggregate), Some(keyed)) => {
             let keys = keyed.by.iter().map(|key| aggregate.keys[*key].clone()).collect();
             Route::Keyed { keys, groups: KeyGroups::default() }
         }
+        _ if matches!(draft.size, Size::UpTo(_)) => Route::RoundRobin,
         _ => Route::Forward,
     }
 }

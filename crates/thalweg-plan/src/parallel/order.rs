@@ -113,6 +113,7 @@ mod tests {
             Route::Gather(Merge::Arrival) => "arrival",
             Route::Forward => "forward",
             Route::Keyed { .. } => "keyed",
+            Route::InTurn | Route::RoundRobin => "turn",
         };
         assert_eq!(cut.is_put_in_order(next.inputs[0].from), word == "ordered");
         (word.to_string(), next.instances)

@@ -81,6 +81,9 @@ fn first_phase(plan: &Plan, id: NodeId, states: States<'_>) -> Option<StreamSche
     let drafts = cut::drafts(plan);
     let draft = drafts.iter().find(|draft| draft.nodes[0] == id)?;
     let [senders] = draft.inputs[..] else { return None };
+    if cut::is_dealt(senders, &drafts) {
+        return None;
+    }
     let senders = cut::most(&drafts, senders);
     let is_in_order = plan.settings.float_sum == FloatSum::Fast && plan.settings.merge == Merge::Ordered;
     let gains = match plan.settings.phases {

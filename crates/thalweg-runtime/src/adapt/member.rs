@@ -115,6 +115,7 @@ mod tests {
     use super::*;
     use crate::{
         adapt::table::Table,
+        deal::InTurn,
         intake::Inlet,
         metrics::Counters,
         pipe::{CAPACITY, Envelope, Sender, pipe},
@@ -190,14 +191,18 @@ mod tests {
             let counters = vec![Counters::default().node("Noting")];
             let chain = Chain::new(vec![parts], counters, 1, 100, Vec::new(), OnBarrier::Pass, None).unwrap();
             let (sender, receiver) = pipe(CAPACITY);
-            let pipes = Pipes::new(vec![Inlet { port: 0, receiver, is_of_team: false }], vec![None], 100);
+            let pipes = Pipes::new(
+                vec![Inlet { port: 0, receiver: InTurn::new(vec![receiver]), is_of_team: false }],
+                vec![None],
+                100,
+            );
             let task = Pool::new(0).unwrap().reserve();
             let member = Member::new(Arc::clone(team), number, task, Clock::simulated());
             Self { member, pipes, chain, sender, notes }
         }
 
         fn send(&mut self, events: impl IntoIterator<Item = Event>) {
-            let envelope = |event| Envelope { event, arrived: 1, packing: None };
+            let envelope = |event| Envelope::new(event, 1);
             self.sender.push_all(&mut events.into_iter().map(envelope).collect::<VecDeque<_>>());
         }
 

@@ -86,9 +86,9 @@ impl Compiler<'_> {
         let mut inputs = Vec::new();
         for input in &subquery.inputs {
             let keys = self.keys(subquery.nodes[0], &input.route)?;
-            let (is_forward, is_ordered) =
-                (input.route == Route::Forward, input.route == Route::Gather(Merge::Ordered));
-            inputs.push(StageInput { stage: input.from.0, port: input.port, keys, is_forward, is_ordered });
+            let (is_forward, is_dealt) = (input.route == Route::Forward, input.route == Route::RoundRobin);
+            let is_ordered = input.route == Route::Gather(Merge::Ordered);
+            inputs.push(StageInput { stage: input.from.0, port: input.port, keys, is_forward, is_dealt, is_ordered });
         }
         let mut stage = Stage {
             instances: subquery.instances,
