@@ -14,8 +14,8 @@ use crate::{
     stream::{self, Keys},
 };
 
-/// A window has so many rows.
-const WINDOW_ROWS: i64 = 1_000_000;
+/// A second of event time has so many rows.
+const ROWS_A_SECOND: i64 = 1_000_000;
 
 const SECOND: i64 = 1_000_000;
 const PARTITIONS: usize = 8;
@@ -23,18 +23,17 @@ const PARTITIONS: usize = 8;
 /// One instance, which the others are compared with; then more than there are cores.
 const INSTANCES: [usize; 6] = [1, 2, 4, 8, 16, 64];
 
-const QUERY: &str = "SELECT window_start, key, avg(value) AS value FROM TUMBLE(readings, ts, INTERVAL '1' SECOND)
-     GROUP BY window_start, window_end, key";
+/// A stream, and how many seconds its windows last.
+const INPUTS: [(Keys, i64); 4] =
+    [(Keys::Uniform(10_000), 1), (Keys::Uniform(10_000), 10), (Keys::Uniform(1_000_000), 1), (Keys::Zipf(10_000), 1)];
 
 /// Measures each number of instances on each stream.
 pub fn run(report: &mut Report) -> Result<(), String> {
-    for keys in [Keys::Uniform(10_000), Keys::Uniform(1_000_000), Keys::Zipf(10_000)] {
+    for (keys, seconds) in INPUTS {
+        let of = format!("average in {seconds} s, keys: {keys}");
         let variant = |instances: usize, phases: &str| match instances {
-            1 => format!("average, keys: {keys}, 1 instance"),
-            _ => format!(
-                "average, keys: {keys}, {instances} instances, {phases} phase{}",
-                if phases == "two" { "s" } else { "" }
-            ),
+            1 => format!("{of}, 1 instance"),
+            _ => format!("{of}, {instances} instances, {phases} phase{}", if phases == "two" { "s" } else { "" }),
         };
         let cases: Vec<_> = INSTANCES
             .iter()
@@ -45,8 +44,12 @@ pub fn run(report: &mut Report) -> Result<(), String> {
             continue;
         }
         let rows = 1 << if report.is_quick() { 21 } else { 25 };
-        let stream = stream::readings(rows, PARTITIONS, keys, SECOND / WINDOW_ROWS, 0)?;
-        let windows = Windows { size: SECOND, slide: SECOND };
+        let stream = stream::readings(rows, PARTITIONS, keys, SECOND / ROWS_A_SECOND, 0)?;
+        let windows = Windows { size: seconds * SECOND, slide: seconds * SECOND };
+        let query = format!(
+            "SELECT window_start, key, avg(value) AS value FROM TUMBLE(readings, ts, INTERVAL '{seconds}' SECOND)
+             GROUP BY window_start, window_end, key"
+        );
         let expected = Rc::new(Expected::averages(&stream, windows, Groups::Keys(keys.count())));
         let memory = Memory::default();
         memory.put("readings", stream).map_err(|error| error.to_string())?;
@@ -55,7 +58,7 @@ pub fn run(report: &mut Report) -> Result<(), String> {
                 workload: "parallel",
                 variant: variant(instances, phases),
                 parameters: parameters([
-                    ("query", json!(QUERY)),
+                    ("query", json!(query)),
                     ("input", json!("rows in memory in eight partitions, a million a second of event time")),
                     ("keys", json!(keys.to_string())),
                     ("instances", json!(instances)),
@@ -67,9 +70,9 @@ pub fn run(report: &mut Report) -> Result<(), String> {
                 workers: instances.min(cores()),
                 peak: None,
             };
-            let (memory, expected) = (&memory, Rc::clone(&expected));
+            let (memory, query, expected) = (&memory, query.clone(), Rc::clone(&expected));
             let run: Run<'_> = Box::new(move || {
-                let found = results(memory, instances, phases).map_err(|error| error.to_string())?;
+                let found = results(memory, &query, instances, phases).map_err(|error| error.to_string())?;
                 let expected = Rc::clone(&expected);
                 Ok(Box::new(move || {
                     let found = found.iter().map(|rows| Shape::Whole.read(rows)).collect::<Result<Vec<_>, _>>()?;
@@ -83,11 +86,11 @@ pub fn run(report: &mut Report) -> Result<(), String> {
     Ok(())
 }
 
-fn results(memory: &Memory, instances: usize, phases: &str) -> thalweg::Result<Vec<RecordBatch>> {
+fn results(memory: &Memory, query: &str, instances: usize, phases: &str) -> thalweg::Result<Vec<RecordBatch>> {
     let mut engine = Engine::with_connectors(vec![std::sync::Arc::new(memory.clone())]);
     engine.sql(&format!(
         "SET 'parallelism' = '{instances}'; SET 'aggregate.phases' = '{phases}'; SET 'batch.rows' = '16384';
          CREATE TABLE readings (WATERMARK FOR ts AS ts) WITH ('connector' = 'memory', 'stream' = 'readings')"
     ))?;
-    engine.sql(QUERY)?.collect()
+    engine.sql(query)?.collect()
 }

@@ -28,7 +28,7 @@ fn skewed() -> Scripts {
         let key = if row % 10 == 0 { row % 97 } else { row % 4 };
         Item::Row([row, key, partition].map(|field| Some(field.to_string())).to_vec())
     };
-    let partitions = (0..2).map(|partition| (0..9000).map(|number| row(partition, number)).collect()).collect();
+    let partitions = (0..2).map(|partition| (0..3000).map(|number| row(partition, number)).collect()).collect();
     Scripts::new(HashMap::from([("s".to_string(), partitions)]))
 }
 
@@ -37,8 +37,12 @@ fn simulated(settings: &str, seed: u64) -> (Vec<String>, Metrics) {
     let mut engine = Engine::with_connectors(vec![Arc::new(skewed())]);
     let table =
         "CREATE TABLE s (ts TIMESTAMP, k BIGINT, n BIGINT, WATERMARK FOR ts AS ts) WITH ('connector' = 'script')";
-    // States of groups have no skew.
-    engine.sql(&format!("SET 'aggregate.phases' = 'one'; SET 'batch.rows' = '20'; {settings} {table}")).unwrap();
+    // States of groups have no skew; and with each watermark rows are on their way.
+    engine
+        .sql(&format!(
+            "SET 'aggregate.phases' = 'one'; SET 'batch.rows' = '20'; SET 'batch.linger' = '0 ms'; {settings} {table}"
+        ))
+        .unwrap();
     engine.simulate(schedule(seed, 0));
     rows_of(engine.sql(SQL).unwrap())
 }

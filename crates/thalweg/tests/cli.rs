@@ -390,13 +390,11 @@ fn the_parallel_plan_is_explained_in_every_format() {
     let text = thalweg(&["explain", "--parallel", "-c", CASCADE]).stdout;
     assert!(text.starts_with("subquery-cluster, parallelism 8, "), "{text}");
     assert!(text.contains("0 by key k % 10, 128 key groups\n"), "{text}");
-    assert!(text.contains("1 by key count(*), 128 key groups; merged by arrival\n"), "{text}");
+    assert!(text.contains("          Partial by count(*) compute count(*)\n"), "{text}");
+    assert!(text.contains("1 by key n, 128 key groups; merged by arrival\n"), "{text}");
     assert!(text.contains("2 all to one; merged by arrival\n          Sink result\n"), "{text}");
     let dot = thalweg(&["explain", "--parallel", "--dot", "-c", CASCADE]).stdout;
-    assert!(
-        dot.starts_with("digraph parallel {\n") && dot.contains("  s1 -> s2 [label=\"by key count(*), 128"),
-        "{dot}"
-    );
+    assert!(dot.starts_with("digraph parallel {\n") && dot.contains("  s1 -> s2 [label=\"by key n, 128"), "{dot}");
     let json = parallel(&["--parallel"]);
     assert_eq!((json["strategy"].as_str(), instances(&json)), (Some("subquery-cluster"), vec![1, 8, 8, 1]));
     let deployed = Deployment::parse(&json["deployment"]).unwrap();
