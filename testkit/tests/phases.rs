@@ -72,6 +72,7 @@ fn what_several_instances_send_is_split_where_states_are_small() {
     let first_row = format!("{four} SET 'window.anchor' = 'first-row'");
     let windows = format!("SELECT window_end, k, sum(x) FROM {WINDOW} GROUP BY window_end, k");
     assert!(is_split(3, four, &windows) && !is_split(3, &first_row, &windows));
+    assert!(!is_split(3, &format!("{four} SET 'watermark.idle' = '1 s'"), &windows));
     let fast = format!("{four} SET 'float.sum' = 'fast';");
     assert!(!is_split(3, &fast, &windows) && is_split(3, &format!("{fast} SET 'merge' = 'arrival'"), &windows));
 }

@@ -212,6 +212,25 @@ impl Aggregate {
         Ok((Values { keys: keys.to_vec(), count: batch.len(), arguments, filters }, panes))
     }
 
+    /// The panes of states, without windows that are closed: who sends states does not know how far time has come for others while it
+    /// was silent. A state that is late for a window is counted as one row.
+    fn still_open(&self, panes: Vec<(PaneId, Rows)>, states: usize, out: &mut Output) -> Vec<(PaneId, Rows)> {
+        let is_closed = |end| self.windowing.is_closed(end, self.reached);
+        let open = |(id, rows): (PaneId, Rows)| {
+            if !is_closed(id.first_end) {
+                return Some((id, rows));
+            }
+            out.count_late(match &rows {
+                Rows::All => states,
+                Rows::Range(range) => range.len(),
+                Rows::Some(rows) => rows.len(),
+            });
+            let first = self.windowing.windows(id).find(|window| !is_closed(window.end))?;
+            Some((PaneId { first_end: first.end, ..id }, rows))
+        };
+        panes.into_iter().filter_map(open).collect()
+    }
+
     /// The pane, new if need be; the windows that contain it are then open.
     fn pane(&mut self, id: PaneId) -> Result<&mut Pane> {
         if !self.panes.contains_key(&id) {
@@ -319,7 +338,10 @@ impl Closed {
 impl Operator for Aggregate {
     fn on_batch(&mut self, _: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         let (values, panes) = match self.merges {
-            true => self.states(&batch)?,
+            true => {
+                let (values, panes) = self.states(&batch)?;
+                (values, self.still_open(panes, batch.len(), out))
+            }
             false => {
                 let assigned = self.windowing.assign(&batch, self.reached)?;
                 out.count_late(assigned.late);

@@ -85,6 +85,10 @@ fn first_phase(plan: &Plan, id: NodeId, states: States<'_>) -> Option<StreamSche
         return None;
     }
     let senders = cut::most(&drafts, senders);
+    // What is late for a silent partition that wakes up is known where all partitions come together only.
+    if plan.settings.watermark_idle.is_some() {
+        return None;
+    }
     let is_in_order = plan.settings.float_sum == FloatSum::Fast && plan.settings.merge == Merge::Ordered;
     let gains = match plan.settings.phases {
         Phases::Auto => senders > 1 && states_per_row(plan, id, senders) <= MOST_STATES,
