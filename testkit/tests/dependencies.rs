@@ -38,6 +38,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 12] = [
             "hdrhistogram",
             "parking_lot",
             "rtrb",
+            "rustix",
             "tracing",
         ],
     ),

@@ -12,6 +12,7 @@
 //! * [`share`]: what of the exchanges' memory is one sender's
 //! * [`adapt`]: which instance has which key group, and how that changes
 //! * [`alarm`]: no task sleeps while something waits for it
+//! * [`nodes`]: which processors are near which memory
 //! * [`pool`]: workers that run tasks when there is something to do
 //! * [`chain`]: the operators of one subquery, called one after the other
 //! * [`source`]: partitions become batches and watermarks
@@ -30,6 +31,7 @@ pub mod exchange;
 pub mod intake;
 pub mod metrics;
 pub mod nested;
+pub mod nodes;
 pub mod packing;
 pub mod pipe;
 pub mod pool;

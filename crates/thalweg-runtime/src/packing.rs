@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, cast::AsArray, types::Int64Type};
+use arrow_array::{
+    Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, cast::AsArray, new_null_array, types::Int64Type,
+};
 use arrow_cast::{can_cast_types, cast};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use thalweg_core::{Batch, Result, Timestamp};
@@ -117,6 +119,7 @@ fn unpacked(column: &ArrayRef, kind: &DataType) -> Result<ArrayRef> {
         DataType::Utf8View => Arc::new(column.as_string_view().gc()),
         DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
         kind if kind == column.data_type() => Arc::clone(column),
+        kind if column.null_count() == column.len() => new_null_array(kind, column.len()),
         kind => cast(column, kind)?,
     })
 }

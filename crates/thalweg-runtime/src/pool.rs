@@ -1,4 +1,7 @@
 //! Workers that run tasks when there is something to do, and sleep when there is not.
+//!
+//! Where the machine has several NUMA nodes, each worker stays on one, and so does each task, as long as workers there keep up: a worker
+//! that has nothing to do takes a task of another node.
 
 use std::{
     cmp::Reverse,
@@ -8,9 +11,9 @@ use std::{
     time::Instant,
 };
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::alarm::Alarm;
+use crate::{alarm::Alarm, nodes::Nodes};
 
 /// Something that can be run in short turns.
 pub trait Run: Send {
@@ -47,6 +50,7 @@ pub enum Stepped {
 /// Threads that run tasks. Dropped, they finish their turns and end.
 pub struct Pool {
     queue: Arc<Queue>,
+    nodes: Arc<Nodes>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -58,20 +62,27 @@ struct Task {
     alarm: Alarm,
     body: Mutex<Option<Box<dyn Run>>>,
     queue: Arc<Queue>,
+    /// Whose workers run it first.
+    node: usize,
     /// The earliest timer that will wake the task. A later one is set only once that one went off, so there is never more
     /// than a few per task.
     timer: Mutex<Option<Instant>>,
 }
 
-#[derive(Default)]
 struct Queue {
     inner: Mutex<Inner>,
-    changed: Condvar,
+    /// Where the workers of each node sleep.
+    changed: Vec<Condvar>,
 }
 
 #[derive(Default)]
 struct Inner {
-    ready: BinaryHeap<Reverse<Ready>>,
+    /// By node.
+    ready: Vec<BinaryHeap<Reverse<Ready>>>,
+    /// How many workers of each node sleep and were not called yet.
+    sleeping: Vec<usize>,
+    /// How many were called, and do not run yet.
+    called: Vec<usize>,
     pushed: u64,
     timers: BinaryHeap<Reverse<Timer>>,
     tasks: Vec<Arc<Task>>,
@@ -130,21 +141,36 @@ impl Ord for Timer {
 }
 
 impl Pool {
-    /// A pool of so many workers.
-    pub fn new(workers: usize) -> std::io::Result<Self> {
-        let queue = Arc::new(Queue::default());
-        let mut pool = Self { queue, threads: Vec::new() };
+    /// A pool of so many workers, which share the nodes.
+    pub fn new(workers: usize, nodes: Nodes) -> std::io::Result<Self> {
+        let inner = Inner {
+            ready: (0..nodes.count()).map(|_| BinaryHeap::new()).collect(),
+            sleeping: vec![0; nodes.count()],
+            called: vec![0; nodes.count()],
+            ..Inner::default()
+        };
+        let changed = (0..nodes.count()).map(|_| Condvar::new()).collect();
+        let queue = Arc::new(Queue { inner: Mutex::new(inner), changed });
+        let mut pool = Self { queue, nodes: Arc::new(nodes), threads: Vec::new() };
         for number in 0..workers {
-            let queue = Arc::clone(&pool.queue);
+            let (queue, nodes) = (Arc::clone(&pool.queue), Arc::clone(&pool.nodes));
+            let node = nodes.of(number, workers);
             let thread = std::thread::Builder::new().name(format!("worker {number}"));
-            pool.threads.push(thread.spawn(move || queue.work())?);
+            let work = move || {
+                if let Err(error) = nodes.stay(node) {
+                    tracing::warn!("a worker may run far from its memory: {error}");
+                }
+                queue.work(node);
+            };
+            pool.threads.push(thread.spawn(work)?);
         }
         Ok(pool)
     }
 
-    /// A place for a task, which can be woken from now on and runs once it is started.
-    pub fn reserve(&self) -> TaskRef {
+    /// A place for a task, one of so many that are alike, which can be woken from now on and runs once it is started.
+    pub fn reserve(&self, number: usize, all: usize) -> TaskRef {
         let task = Arc::new(Task {
+            node: self.nodes.of(number, all),
             alarm: Alarm::awake(),
             body: Mutex::new(None),
             queue: Arc::clone(&self.queue),
@@ -166,14 +192,15 @@ impl Pool {
             task.timer_went_off();
         }
         let mut inner = self.queue.inner.lock();
-        let mut ready: Vec<Ready> = std::mem::take(&mut inner.ready).into_iter().map(|Reverse(ready)| ready).collect();
+        let mut ready: Vec<Ready> =
+            inner.ready.iter_mut().flat_map(BinaryHeap::drain).map(|Reverse(ready)| ready).collect();
         if ready.is_empty() {
             return Stepped::Waits(inner.timers.peek().map(|Reverse(Timer(at, ..))| *at));
         }
         ready.sort_by_key(|ready| ready.number);
         let numbers: Vec<u64> = ready.iter().map(|ready| ready.number).collect();
         let Ready { task, .. } = ready.remove(choose(&numbers));
-        inner.ready.extend(ready.into_iter().map(Reverse));
+        ready.into_iter().for_each(|ready| inner.ready[ready.task.node].push(Reverse(ready)));
         drop(inner);
         task.alarm.run();
         self.queue.run(task);
@@ -191,7 +218,9 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.queue.inner.lock().is_closed = true;
-        self.queue.changed.notify_all();
+        for changed in &self.queue.changed {
+            changed.notify_all();
+        }
         for thread in self.threads.drain(..) {
             // A worker catches the panics of its tasks, so it ends in order.
             thread.join().expect("a worker ends without a panic");
@@ -240,13 +269,23 @@ impl Queue {
         let mut inner = self.inner.lock();
         inner.pushed += 1;
         let number = inner.pushed;
-        inner.ready.push(Reverse(Ready { oldest, number, task }));
-        drop(inner);
-        self.changed.notify_one();
+        let node = task.node;
+        inner.ready[node].push(Reverse(Ready { oldest, number, task }));
+        self.wake_one(inner, node);
     }
 
-    fn work(&self) {
-        while let Some(task) = self.next() {
+    /// Wakes a worker that sleeps, of this node if there is one.
+    fn wake_one(&self, mut inner: MutexGuard<'_, Inner>, node: usize) {
+        let sleeps = |node: &usize| inner.sleeping[*node] > 0;
+        let Some(node) = Some(node).filter(sleeps).or_else(|| (0..self.changed.len()).find(sleeps)) else { return };
+        inner.sleeping[node] -= 1;
+        inner.called[node] += 1;
+        drop(inner);
+        self.changed[node].notify_one();
+    }
+
+    fn work(&self, node: usize) {
+        while let Some(task) = self.next(node) {
             self.run(task);
         }
     }
@@ -259,8 +298,8 @@ impl Queue {
         self.after(task, turn);
     }
 
-    /// The next task that is ready; sleeps while there is none.
-    fn next(&self) -> Option<Arc<Task>> {
+    /// The next task that is ready, for a worker of this node; sleeps while there is none.
+    fn next(&self, node: usize) -> Option<Arc<Task>> {
         let mut inner = self.inner.lock();
         loop {
             if inner.is_closed {
@@ -273,13 +312,21 @@ impl Queue {
                 parking_lot::MutexGuard::unlocked(&mut inner, || task.timer_went_off());
                 continue;
             }
-            if let Some(Reverse(Ready { task, .. })) = inner.ready.pop() {
+            let nodes = inner.ready.len();
+            let ready = (node..node + nodes).find_map(|from| inner.ready[from % nodes].pop());
+            if let Some(Reverse(Ready { task, .. })) = ready {
                 task.alarm.run();
                 return Some(task);
             }
+            inner.sleeping[node] += 1;
             match inner.timers.peek().map(|Reverse(Timer(at, ..))| *at) {
-                Some(at) => drop(self.changed.wait_until(&mut inner, at)),
-                None => self.changed.wait(&mut inner),
+                Some(at) => drop(self.changed[node].wait_until(&mut inner, at)),
+                None => self.changed[node].wait(&mut inner),
+            }
+            // Some wake by themselves.
+            match inner.called[node] {
+                0 => inner.sleeping[node] -= 1,
+                _ => inner.called[node] -= 1,
             }
         }
     }
@@ -299,7 +346,7 @@ impl Queue {
                     inner.timers_set += 1;
                     let timer = Timer(at, inner.timers_set, TaskRef(Arc::downgrade(&task)));
                     inner.timers.push(Reverse(timer));
-                    self.changed.notify_one();
+                    self.wake_one(inner, task.node);
                 }
                 if !task.alarm.sleep() {
                     self.push(task);
@@ -326,9 +373,9 @@ mod tests {
 
     #[test]
     fn a_task_runs_once_per_wake_and_none_is_lost() {
-        let pool = Pool::new(3).unwrap();
+        let pool = Pool::new(3, Nodes::one()).unwrap();
         let runs = Arc::new(AtomicUsize::new(0));
-        let task = pool.reserve();
+        let task = pool.reserve(0, 1);
         task.wake();
         pool.start(&task, Box::new(Count(Arc::clone(&runs), 1000)));
         while runs.load(Ordering::SeqCst) < 1000 {
@@ -372,14 +419,14 @@ mod tests {
 
     #[test]
     fn the_oldest_work_is_done_first() {
-        let pool = Pool::new(1).unwrap();
+        let pool = Pool::new(1, Nodes::one()).unwrap();
         let (busy, ran) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Vec::new())));
-        pool.start(&pool.reserve(), Box::new(Busy(Arc::clone(&busy))));
+        pool.start(&pool.reserve(0, 1), Box::new(Busy(Arc::clone(&busy))));
         while busy.load(Ordering::SeqCst) != 1 {
             std::thread::yield_now();
         }
         for age in [5, 3, u64::MAX, 9, 4] {
-            pool.start(&pool.reserve(), Box::new(Aged(Arc::clone(&ran), age)));
+            pool.start(&pool.reserve(0, 1), Box::new(Aged(Arc::clone(&ran), age)));
         }
         busy.store(2, Ordering::SeqCst);
         while ran.lock().len() < 5 {
@@ -399,14 +446,64 @@ mod tests {
 
     #[test]
     fn a_timer_wakes_a_task() {
-        let pool = Pool::new(1).unwrap();
+        let pool = Pool::new(1, Nodes::one()).unwrap();
         let state = Arc::new(AtomicUsize::new(0));
         let at = Instant::now() + std::time::Duration::from_millis(5);
-        let task = pool.reserve();
+        let task = pool.reserve(0, 1);
         pool.start(&task, Box::new(Timed(Arc::clone(&state), at)));
         while state.load(Ordering::SeqCst) != 2 {
             std::thread::yield_now();
         }
         assert!(Instant::now() >= at);
+    }
+
+    /// Notes on which thread it ran, and its number.
+    struct Place(Arc<Mutex<Vec<(String, usize)>>>, usize);
+
+    impl Run for Place {
+        fn run(&mut self) -> Turn {
+            let thread = std::thread::current().name().unwrap_or_default().to_string();
+            self.0.lock().push((thread, self.1));
+            Turn::Done
+        }
+    }
+
+    #[test]
+    fn a_worker_runs_the_tasks_of_its_node_and_then_those_of_others() {
+        let pool = Pool::new(2, Nodes::made_up(2)).unwrap();
+        let busy = [0, 1].map(|_| Arc::new(AtomicUsize::new(0)));
+        for (node, busy) in busy.iter().enumerate() {
+            pool.start(&pool.reserve(node, 2), Box::new(Busy(Arc::clone(busy))));
+        }
+        while busy.iter().any(|busy| busy.load(Ordering::SeqCst) != 1) {
+            std::thread::yield_now();
+        }
+        let ran = Arc::new(Mutex::new(Vec::new()));
+        for number in 0..6 {
+            pool.start(&pool.reserve(number % 2, 2), Box::new(Place(Arc::clone(&ran), number)));
+        }
+        // One worker is held up. The other takes all: those of its node, then the rest.
+        busy[0].store(2, Ordering::SeqCst);
+        while ran.lock().len() < 6 {
+            std::thread::yield_now();
+        }
+        busy[1].store(2, Ordering::SeqCst);
+        let worker = ran.lock()[0].0.clone();
+        let order = if worker == "worker 0" { [0, 2, 4, 1, 3, 5] } else { [1, 3, 5, 0, 2, 4] };
+        assert_eq!(*ran.lock(), order.map(|number| (worker.clone(), number)));
+    }
+
+    #[test]
+    fn all_who_sleep_are_called_where_there_is_work_for_them() {
+        let pool = Pool::new(4, Nodes::made_up(2)).unwrap();
+        for _ in 0..200 {
+            let busy: Vec<_> = (0..4).map(|_| Arc::new(AtomicUsize::new(0))).collect();
+            busy.iter().for_each(|busy| pool.start(&pool.reserve(0, 2), Box::new(Busy(Arc::clone(busy)))));
+            // All run at the same time, though all are of one node.
+            while busy.iter().any(|busy| busy.load(Ordering::SeqCst) != 1) {
+                std::thread::yield_now();
+            }
+            busy.iter().for_each(|busy| busy.store(2, Ordering::SeqCst));
+        }
     }
 }

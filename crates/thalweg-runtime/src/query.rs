@@ -21,6 +21,7 @@ use crate::{
     exchange::Scatter,
     intake::{Inlet, Pipes},
     metrics::{Counters, Metrics},
+    nodes::Nodes,
     pipe::{CAPACITY, Place, Receiver, Sender, Wakes, pipe},
     pool::{Pool, TaskRef},
     share::Share,
@@ -66,6 +67,13 @@ impl Control {
     }
 }
 
+/// How many threads run a query's tasks: no more than there are processors, since others would interrupt these in the middle of their
+/// turns.
+fn workers(settings: &Settings) -> usize {
+    let processors = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
+    settings.parallelism.min(processors)
+}
+
 /// Starts a topology.
 ///
 /// Errors: what opening a source or making an operator gives; `Error::Query` if `'exchange.memory'` is too little for so many
@@ -84,8 +92,8 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
     let planner = Planner::new(teams.values().cloned().collect(), &settings, moves, clock.clone());
     let shared = Arc::new(Shared::new(instances.iter().sum(), settings.memory_limit, counters, planner));
     let no_threads = |error: std::io::Error| Error::environment(format!("cannot start worker threads: {error}"));
-    let workers = if simulation.is_some() { 0 } else { settings.parallelism };
-    let pool = Pool::new(workers).map_err(no_threads)?;
+    let workers = if simulation.is_some() { 0 } else { workers(&settings) };
+    let pool = Pool::new(workers, Nodes::of_machine()).map_err(no_threads)?;
     let pairs = keyed_pairs(&stages);
     if pairs > 0 {
         // Before anything is opened.
@@ -106,7 +114,7 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
         let Stage { instances, inputs, source, operators, mut sink, is_result } = stage;
         let mut source = source.map(|parts| Opener::new(parts, &settings, instances, &shared, clock.clone()));
         for instance in 0..instances {
-            let place = pool.reserve();
+            let place = pool.reserve(instance, instances);
             shared.register(place.clone());
             let Ends { inlets, pipes, divided, dealers } = wiring.take(number, instance, &place);
             let intake = match &mut source {
@@ -321,7 +329,8 @@ fn has_turns(stages: &[Stage], stage: usize) -> bool {
 fn is_combined(stages: &[Stage], stage: usize) -> bool {
     let takers = stages.iter().enumerate().flat_map(|(taker, stage)| stage.inputs.iter().map(move |i| (taker, i)));
     let mut takers = takers.filter(|(_, input)| input.stage == stage);
-    takers.any(|(taker, input)| input.keys.is_some() || (input.is_forward && is_combined(stages, taker)))
+    let takes_whole = |input: &StageInput| !(input.is_forward || input.is_dealt || input.is_in_turn);
+    takers.any(|(taker, input)| takes_whole(input) || (input.is_forward && is_combined(stages, taker)))
 }
 
 /// The pipes of a task.
@@ -361,10 +370,11 @@ impl Wiring {
                 let instances = stages[from.stage].instances;
                 assert!(!from.is_forward || instances == stage.instances, "one to one");
                 assert!(!from.is_dealt || instances == 1, "one deals");
-                let turns = match has_turns(stages, from.stage) {
-                    true if from.is_forward => Turns::Stay,
-                    true if from.keys.is_none() => Turns::End,
-                    _ => Turns::None,
+                assert!(!from.is_in_turn || has_turns(stages, from.stage), "there are turns");
+                let turns = match () {
+                    () if from.is_in_turn => Turns::End,
+                    () if from.is_forward && has_turns(stages, from.stage) => Turns::Stay,
+                    () => Turns::None,
                 };
                 let mut lanes = Vec::new();
                 for sender in 0..instances {
@@ -421,7 +431,7 @@ struct Opener {
     source: Box<dyn thalweg_core::connector::Source>,
     shape: Arc<SourceShape>,
     instances: usize,
-    parallelism: usize,
+    workers: usize,
     shared: Arc<Shared>,
 }
 
@@ -443,7 +453,7 @@ impl Opener {
             source: parts.source,
             shape: Arc::new(shape),
             instances,
-            parallelism: settings.parallelism,
+            workers: workers(settings),
             shared: Arc::clone(shared),
         }
     }
@@ -452,7 +462,7 @@ impl Opener {
     fn open(&mut self, instance: usize, place: &TaskRef) -> Result<SourceReader> {
         let names = self.source.partitions();
         // Few partitions leave threads over: a reader may decode ahead on those that would otherwise have nothing to read.
-        let threads = (self.parallelism / names.len().max(1)).max(1);
+        let threads = (self.workers / names.len().max(1)).max(1);
         let mut partitions: Vec<(u32, String, Box<dyn Reader>)> = Vec::new();
         for number in (instance..names.len()).step_by(self.instances) {
             let task = place.clone();
@@ -481,12 +491,33 @@ mod tests {
             is_result: false,
         };
         let keys = || Some(KeyParts { label: String::new(), keys: Vec::new() });
-        let keyed =
-            |stage| StageInput { stage, port: 0, keys: keys(), is_forward: false, is_dealt: false, is_ordered: false };
-        let forward =
-            |stage| StageInput { stage, port: 0, keys: None, is_forward: true, is_dealt: false, is_ordered: false };
-        let gather =
-            |stage| StageInput { stage, port: 0, keys: None, is_forward: false, is_dealt: false, is_ordered: true };
+        let keyed = |stage| StageInput {
+            stage,
+            port: 0,
+            keys: keys(),
+            is_forward: false,
+            is_dealt: false,
+            is_in_turn: false,
+            is_ordered: false,
+        };
+        let forward = |stage| StageInput {
+            stage,
+            port: 0,
+            keys: None,
+            is_forward: true,
+            is_dealt: false,
+            is_in_turn: false,
+            is_ordered: false,
+        };
+        let gather = |stage| StageInput {
+            stage,
+            port: 0,
+            keys: None,
+            is_forward: false,
+            is_dealt: false,
+            is_in_turn: false,
+            is_ordered: true,
+        };
         let stages =
             [vec![], vec![forward(0)], vec![keyed(1)], vec![forward(2)], vec![forward(3)], vec![gather(4)]].map(stage);
         let shared: Vec<_> = (0..stages.len()).map(|number| shares_rows(&stages, number)).collect();

@@ -410,7 +410,8 @@ impl Outlet {
     /// Tells those who take from this task in turn that its turn is over; returns whether nobody wants more.
     fn end_turn(&mut self, arrived: u64) -> Result<bool> {
         if let Self::Pipes { pipes, .. } = self {
-            pipes.iter_mut().for_each(|out| out.waiting.push_back(Envelope::end(Place::Last, arrived)));
+            let with_turns = pipes.iter_mut().filter(|out| out.turns != Turns::None);
+            with_turns.for_each(|out| out.waiting.push_back(Envelope::end(Place::Last, arrived)));
         }
         self.flush()?;
         Ok(self.is_unwanted())
@@ -449,11 +450,13 @@ impl Outlet {
                 }
                 let is_for_all = !matches!(event, Event::Batch(_));
                 let is_aside = matches!(place, Place::Aside);
-                let at = || if is_aside { Place::Aside } else { Place::Within };
                 for out in pipes.iter_mut().filter(|out| is_for_all || out.port == port) {
-                    if !(is_aside && out.turns == Turns::End) {
-                        out.waiting.push_back(Envelope::new(event.clone(), arrived).at(at()));
-                    }
+                    let place = match out.turns {
+                        Turns::End if is_aside => continue,
+                        Turns::Stay if is_aside => Place::Aside,
+                        _ => Place::Within,
+                    };
+                    out.waiting.push_back(Envelope::new(event.clone(), arrived).at(place));
                 }
                 for exchange in exchanges.iter_mut().filter(|exchange| is_for_all || exchange.port() == port) {
                     exchange.put(Envelope::new(event.clone(), arrived))?;

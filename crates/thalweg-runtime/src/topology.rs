@@ -59,6 +59,8 @@ pub struct StageInput {
     pub is_forward: bool,
     /// Whether the batches of the sender's only instance are dealt to the instances in turn.
     pub is_dealt: bool,
+    /// Whether what the senders' instances make of batches that were dealt to them is taken in the same turn.
+    pub is_in_turn: bool,
     /// Whether the rows of the senders' instances are put in the order of their positions.
     pub is_ordered: bool,
 }

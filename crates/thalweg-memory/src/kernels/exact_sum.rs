@@ -86,11 +86,7 @@ impl ExactSum {
 
     /// Adds all that another sum has; returns whether it keeps bytes beside itself then.
     pub fn merge(&mut self, other: &Self) -> bool {
-        self.count += other.count;
-        match self.window.overflowing_add(other.window) {
-            (window, false) => self.window = window,
-            _ => self.rest().add_units(other.window),
-        }
+        self.add_window(other.window, other.count);
         if let Some(theirs) = &other.rest {
             let rest = self.rest();
             rest.finite.add(&theirs.finite);
@@ -153,18 +149,31 @@ impl ExactSum {
     /// u64 NaNs | u64 infinities | u64 -infinities | the number      else; all little-endian
     /// ```
     pub fn write(&self, bytes: &mut Vec<u8>) {
-        let Some(rest) = &self.rest else { return bytes.extend(self.window.to_le_bytes()) };
-        let exact = self.exact();
-        // A sum that has come back into the window is written as if it had never left it.
-        if rest.is_finite()
-            && let Some(window) = exact.in_units(UNIT)
-        {
+        if let Some(window) = self.window() {
             return bytes.extend(window.to_le_bytes());
         }
-        for count in [rest.nans, rest.infinities, rest.negative_infinities] {
-            bytes.extend(count.to_le_bytes());
+        let counts = self.rest.as_ref().map(|rest| [rest.nans, rest.infinities, rest.negative_infinities]);
+        counts.unwrap_or_default().iter().for_each(|count| bytes.extend(count.to_le_bytes()));
+        self.exact().write(bytes);
+    }
+
+    /// The sum in units of 2^-74, where that is all there is to it: what [`ExactSum::add_window`] takes.
+    #[inline]
+    pub fn window(&self) -> Option<i128> {
+        let Some(rest) = &self.rest else { return Some(self.window) };
+        // A sum that has come back into the window is as if it had never left it.
+        rest.is_finite().then(|| self.exact().in_units(UNIT)).flatten()
+    }
+
+    /// Adds a sum of so many values, in units of 2^-74; returns whether it keeps bytes beside itself then.
+    #[inline]
+    pub fn add_window(&mut self, window: i128, count: u64) -> bool {
+        self.count += count;
+        match self.window.overflowing_add(window) {
+            (window, false) => self.window = window,
+            _ => self.rest().add_units(window),
         }
-        exact.write(bytes);
+        self.rest.is_some()
     }
 
     /// Reads what [`ExactSum::write`] wrote, of a sum of so many values; `None` if it did not write this.

@@ -222,6 +222,16 @@ pub(super) trait Cells {
 
     /// Sets the bits of slots, of those that begin at `at`.
     fn set_bits(&mut self, at: usize, slots: Range<usize>, bit: impl Fn(usize) -> bool);
+
+    /// Sets the bits of slots to one.
+    fn set_all(&mut self, at: usize, slots: Range<usize>) {
+        self.set_bits(at, slots, |_| true);
+    }
+}
+
+/// The bits of slots that share a byte.
+fn mask(slots: Range<usize>) -> u8 {
+    (slots.start..slots.end).fold(0, |mask, slot| mask | 1 << (slot % 8))
 }
 
 impl Cells for &mut [u8] {
@@ -235,9 +245,25 @@ impl Cells for &mut [u8] {
     }
 
     fn set_bits(&mut self, at: usize, slots: Range<usize>, bit: impl Fn(usize) -> bool) {
-        for (i, slot) in slots.enumerate() {
-            let (byte, mask) = (&mut self[at + slot / 8], 1 << (slot % 8));
-            *byte = if bit(i) { *byte | mask } else { *byte & !mask };
+        let mut slot = slots.start;
+        while slot < slots.end {
+            let (byte, end) = (&mut self[at + slot / 8], slots.end.min((slot / 8 + 1) * 8));
+            let bits = (slot..end).fold(0, |bits, one| bits | u8::from(bit(one - slots.start)) << (one % 8));
+            *byte = *byte & !mask(slot..end) | bits;
+            slot = end;
+        }
+    }
+
+    fn set_all(&mut self, at: usize, slots: Range<usize>) {
+        let (first, behind) = (slots.start.next_multiple_of(8).min(slots.end), slots.end / 8 * 8);
+        if slots.start < first {
+            self[at + slots.start / 8] |= mask(slots.start..first);
+        }
+        if first < behind {
+            self[at + first / 8..at + behind / 8].fill(!0);
+        }
+        if first.max(behind) < slots.end {
+            self[at + slots.end / 8] |= mask(first.max(behind)..slots.end);
         }
     }
 }
@@ -257,7 +283,7 @@ pub(super) fn write(
     for (number, (column, place)) in layout.columns().iter().zip(places).enumerate() {
         if let Some(validity) = place.validity {
             match rows.all_known(number) {
-                true => page.set_bits(validity, slots.clone(), |_| true),
+                true => page.set_all(validity, slots.clone()),
                 false => page.set_bits(validity, slots.clone(), |row| rows.is_known(number, row)),
             }
         }
@@ -269,6 +295,28 @@ pub(super) fn write(
                 let (cells, tails) = page.two(cells(16), tail.clone());
                 used = rows.write_views(number, cells, tails, used, tail.start);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_set_where_they_are_asked_for_alone() {
+        for (start, end) in (0..30).flat_map(|start| (start..30).map(move |end| (start, end))) {
+            let (mut ones, mut odd) = ([0_u8; 6], [0x5a_u8; 6]);
+            (&mut ones[..]).set_all(1, start..end);
+            (&mut odd[..]).set_bits(1, start..end, |i| i % 2 == 1);
+            for slot in 0..40 {
+                let bit = |bytes: &[u8]| bytes[1 + slot / 8] >> (slot % 8) & 1 == 1;
+                let is_within = (start..end).contains(&slot);
+                assert_eq!(bit(&ones), is_within, "{slot} of {start}..{end}");
+                let before = 0x5a_u8 >> (slot % 8) & 1 == 1;
+                assert_eq!(bit(&odd), if is_within { (slot - start) % 2 == 1 } else { before });
+            }
+            assert_eq!((ones[0], odd[0]), (0, 0x5a));
         }
     }
 }

@@ -57,6 +57,8 @@ struct Staged {
     width: usize,
     /// Whether there is a value, if not everywhere for sure.
     known: Option<Vec<bool>>,
+    /// Whether a row came that has none: until then nothing is noted in `known`.
+    has_unknown: bool,
 }
 
 impl Staging {
@@ -75,7 +77,7 @@ impl Staging {
             let start = end;
             end = (start + width * rows * partitions).next_multiple_of(LINE);
             let known = column.is_nullable.then(|| vec![true; rows * partitions]);
-            Staged { cells: start..start + width * rows * partitions, width, known }
+            Staged { cells: start..start + width * rows * partitions, width, known, has_unknown: false }
         };
         let columns = layout.columns().iter().map(&mut column).collect();
         // Each row goes somewhere else: what is large lies in huge pages where the system has them, what is small as it is.
@@ -133,7 +135,8 @@ impl Staging {
         let rows = rows.first(taken);
         let neighbours = neighbours(rows.rows);
         for (number, (staged, column)) in self.columns.iter_mut().zip(rows.source.columns()).enumerate() {
-            if let Some(known) = &mut staged.known {
+            staged.has_unknown |= !rows.all_known(number);
+            if let Some(known) = staged.known.as_mut().filter(|_| staged.has_unknown) {
                 places.iter().enumerate().for_each(|(row, place)| known[*place as usize] = rows.is_known(number, row));
             }
             let cells = &mut self.cells.bytes_mut()[staged.cells.clone()];
@@ -304,7 +307,7 @@ impl Rows for Waiting<'_> {
     }
 
     fn all_known(&self, column: usize) -> bool {
-        self.staging.columns[column].known.is_none()
+        !self.staging.columns[column].has_unknown
     }
 
     #[inline]

@@ -19,10 +19,7 @@ const LEAST: f64 = 10.0;
 /// Whether batches are dealt, where somebody has said how many instances there are, to instances of the nodes that begin with this one, which takes the rows of a source of one instance.
 pub fn is_worthwhile(plan: &Plan, first: NodeId) -> bool {
     let is_source = |id: &NodeId| matches!(plan.node(*id).node, Node::Source(_));
-    if plan.settings.parallelism < 2
-        || !cut::divides_keys(&plan.settings)
-        || !plan.node(first).inputs.iter().all(is_source)
-    {
+    if plan.settings.parallelism < 2 || !plan.node(first).inputs.iter().all(is_source) {
         return false;
     }
     let (mut nodes, mut last) = (Vec::new(), vec![first]);
@@ -33,8 +30,9 @@ pub fn is_worthwhile(plan: &Plan, first: NodeId) -> bool {
         nodes.push(id);
         last = plan.consumers(id).collect();
     }
-    // What a first phase of an aggregate holds it puts out when it hears of time, and who has no turn does not hear of it.
-    if nodes.iter().any(|id| matches!(plan.node(*id).node, Node::Partial(_))) {
+    // States of groups are few, and need no order: that gains without being asked for.
+    let ends_in_states = nodes.last().is_some_and(|id| matches!(plan.node(*id).node, Node::Partial(_)));
+    if !ends_in_states && !cut::divides_keys(&plan.settings) {
         return false;
     }
     // Sums that depend on order get it from one sender, and are divided all the same.

@@ -149,11 +149,18 @@ fn wired(plan: &Plan, drafts: &[Draft], instances: &[usize]) -> ParallelPlan {
     ParallelPlan { subqueries: drafts.iter().zip(instances).map(subquery).collect() }
 }
 
+/// Whether the rows that a subquery has are those of one instance if they are taken in turn. States of groups have no order, and go out
+/// when time passes, whoever's turn it is.
+fn has_turns(plan: &Plan, drafts: &[Draft], from: SubqueryId) -> bool {
+    let last = drafts[from.0].nodes.last();
+    cut::is_dealt(from, drafts) && last.is_some_and(|last| !matches!(plan.node(*last).node, Node::Partial(_)))
+}
+
 /// How the instances of a subquery take the rows of those of another.
 fn route(plan: &Plan, drafts: &[Draft], draft: &Draft, instances: usize, from: SubqueryId, senders: usize) -> Route {
     let first = draft.nodes[0];
     match (&plan.node(first).node, draft.keyed.first()) {
-        _ if instances == 1 && senders > 1 && cut::is_dealt(from, drafts) => Route::InTurn,
+        _ if instances == 1 && senders > 1 && has_turns(plan, drafts, from) => Route::InTurn,
         _ if instances == 1 => Route::Gather(order::merge(plan, first, senders > 1 && cut::is_divided(from, drafts))),
         (Node::Aggregate(aggregate), Some(keyed)) => {
             let keys = keyed.by.iter().map(|key| aggregate.keys[*key].clone()).collect();

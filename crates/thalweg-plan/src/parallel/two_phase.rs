@@ -16,6 +16,7 @@ use datafusion_common::{Column, DFSchema};
 use datafusion_expr::Expr;
 
 use super::{
+    SubqueryId,
     cut::{self, sees_all_rows},
     fuse::first_key,
 };
@@ -37,10 +38,13 @@ pub fn two_phase(plan: &Plan, states: States<'_>) -> Plan {
     for number in numbers {
         let aggregate =
             split.nodes().find(|(id, planned)| planned.number == number && split.first_phase(*id).is_none());
-        if let Some(first) = aggregate.and_then(|(id, _)| first_phase(&split, id, states)) {
-            phases.insert(number, first);
-            // What is divided now may leave others that follow as they are.
-            split = built(plan, &phases);
+        let Some(first) = aggregate.and_then(|(id, _)| first_phase(&split, id, states)) else { continue };
+        phases.insert(number, first);
+        // What is divided now may leave others that follow as they are.
+        let with_it = built(plan, &phases);
+        match plan.settings.phases == Phases::Two || gains(&with_it, number) {
+            true => split = with_it,
+            false => drop(phases.remove(&number)),
         }
     }
     split
@@ -74,28 +78,21 @@ fn built(plan: &Plan, phases: &HashMap<usize, StreamSchema>) -> Plan {
     built
 }
 
-/// What the first phase of an aggregate gives, if there is to be one: where several instances send rows, and states are fewer than these.
+/// What the first phase of an aggregate gives, if there may be one.
 fn first_phase(plan: &Plan, id: NodeId, states: States<'_>) -> Option<StreamSchema> {
     let planned = plan.node(id);
     let Node::Aggregate(aggregate) = &planned.node else { return None };
     let drafts = cut::drafts(plan);
     let draft = drafts.iter().find(|draft| draft.nodes[0] == id)?;
-    let [senders] = draft.inputs[..] else { return None };
-    if cut::is_dealt(senders, &drafts) {
+    if draft.inputs.len() != 1 || plan.settings.phases == Phases::One {
         return None;
     }
-    let senders = cut::most(&drafts, senders);
     // What is late for a silent partition that wakes up is known where all partitions come together only.
     if plan.settings.watermark_idle.is_some() {
         return None;
     }
     let is_in_order = plan.settings.float_sum == FloatSum::Fast && plan.settings.merge == Merge::Ordered;
-    let gains = match plan.settings.phases {
-        Phases::Auto => senders > 1 && states_per_row(plan, id, senders) <= MOST_STATES,
-        Phases::One => false,
-        Phases::Two => true,
-    };
-    if !gains || is_in_order || sees_all_rows(aggregate) {
+    if is_in_order || sees_all_rows(aggregate) {
         return None;
     }
     let input = &plan.node(planned.inputs[0]).schema;
@@ -121,6 +118,16 @@ fn first_phase(plan: &Plan, id: NodeId, states: States<'_>) -> Option<StreamSche
 /// How many columns name a pane before keys and states.
 fn name_width(aggregate: &Aggregate) -> usize {
     if aggregate.windowing == Windowing::Whole { 0 } else { 2 }
+}
+
+/// Whether the first phase of the aggregate of this number is worth it: several instances share its rows, and make fewer states of them.
+fn gains(plan: &Plan, number: usize) -> bool {
+    let is_first_phase = |id: NodeId| plan.node(id).number == number && matches!(plan.node(id).node, Node::Partial(_));
+    let drafts = cut::drafts(plan);
+    let of = |draft: usize| drafts[draft].nodes.iter().copied().find(|id| is_first_phase(*id)).map(|id| (draft, id));
+    let Some((draft, id)) = (0..drafts.len()).find_map(of) else { return false };
+    let senders = cut::most(&drafts, SubqueryId(draft));
+    senders > 1 && states_per_row(plan, id, senders) <= MOST_STATES
 }
 
 /// Above so many states per row a first phase costs more than it saves.

@@ -118,6 +118,7 @@ mod tests {
         deal::InTurn,
         intake::Inlet,
         metrics::Counters,
+        nodes::Nodes,
         pipe::{CAPACITY, Envelope, Sender, pipe},
         pool::Pool,
         topology::{OnBarrier, OperatorParts},
@@ -196,7 +197,7 @@ mod tests {
                 vec![None],
                 100,
             );
-            let task = Pool::new(0).unwrap().reserve();
+            let task = Pool::new(0, Nodes::one()).unwrap().reserve(0, 1);
             let member = Member::new(Arc::clone(team), number, task, Clock::simulated());
             Self { member, pipes, chain, sender, notes }
         }

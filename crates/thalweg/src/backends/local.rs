@@ -87,8 +87,17 @@ impl Compiler<'_> {
         for input in &subquery.inputs {
             let keys = self.keys(subquery.nodes[0], &input.route)?;
             let (is_forward, is_dealt) = (input.route == Route::Forward, input.route == Route::RoundRobin);
+            let is_in_turn = input.route == Route::InTurn;
             let is_ordered = input.route == Route::Gather(Merge::Ordered);
-            inputs.push(StageInput { stage: input.from.0, port: input.port, keys, is_forward, is_dealt, is_ordered });
+            inputs.push(StageInput {
+                stage: input.from.0,
+                port: input.port,
+                keys,
+                is_forward,
+                is_dealt,
+                is_in_turn,
+                is_ordered,
+            });
         }
         let mut stage = Stage {
             instances: subquery.instances,

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray, cast::AsArray, types::*};
+use arrow_array::{
+    Array, ArrayRef, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray, cast::AsArray, types::*,
+};
 use arrow_schema::DataType;
-use thalweg_core::aggregate::{Aggregate, Signature};
+use thalweg_core::aggregate::{Accumulator, Aggregate, Signature};
 
 use super::native;
 
@@ -83,9 +85,37 @@ fn means_of_large_integers_round_once() {
 fn bytes_that_are_no_state_are_an_error() {
     let sum = function("sum", &[DataType::Float64], &DataType::Float64, false);
     let counts: ArrayRef = Arc::new(arrow_array::UInt64Array::from(vec![1]));
-    let sums: ArrayRef = Arc::new(arrow_array::BinaryArray::from_vec(vec![b"nothing"]));
-    let error = sum.accumulator().unwrap().merge(&[counts, sums], &[0], 1).unwrap_err();
-    assert_eq!(error.message(), "the state of an aggregate cannot be read");
+    let bytes: ArrayRef = Arc::new(arrow_array::BinaryArray::from_vec(vec![b"nothing"]));
+    let fixed = |width| Arc::new(FixedSizeBinaryArray::new(width, vec![0; width as usize].into(), None)) as ArrayRef;
+    for [sums, beyond] in [[&bytes, &bytes], [&fixed(16), &bytes], [&fixed(7), &bytes]] {
+        let states = [&counts, sums, beyond].map(Arc::clone);
+        let error = sum.accumulator().unwrap().merge(&states, &[0], 1).unwrap_err();
+        assert_eq!(error.message(), "the state of an aggregate cannot be read");
+    }
+}
+
+#[test]
+fn sums_beyond_their_window_travel_beside_those_within() {
+    let mean = function("avg", &[DataType::Float64], &DataType::Float64, false);
+    let values = [[1e300, 1.0, -0.0, f64::NAN, f64::INFINITY], [-1e300, 1e-300, 5e-324, 2.0, 7.0]];
+    let [mut whole, mut left, mut right] = std::array::from_fn(|_| mean.accumulator().unwrap());
+    for (values, share) in values.into_iter().zip([&mut left, &mut right]) {
+        let column: ArrayRef = Arc::new(Float64Array::from(values.to_vec()));
+        whole.update(&[Arc::clone(&column)], None, &[0, 1, 2, 3, 4], 6).unwrap();
+        share.update(&[column], None, &[0, 1, 2, 3, 4], 6).unwrap();
+    }
+    let states = right.take_state().unwrap();
+    assert_eq!(states[2].null_count(), 3, "of which one has no values");
+    left.merge(&states, &[0, 1, 2, 3, 4, 5], 6).unwrap();
+    let states = left.take_state().unwrap();
+    assert_eq!(states[2].null_count(), 2, "what has come back into its window does not stand beside it");
+    let mut merged = mean.accumulator().unwrap();
+    merged.merge(&states, &[0, 1, 2, 3, 4, 5], 6).unwrap();
+    let bits = |mut of: Box<dyn Accumulator>| {
+        let column = of.take_result().unwrap();
+        column.as_primitive::<Float64Type>().iter().map(|value| value.map(f64::to_bits)).collect::<Vec<_>>()
+    };
+    assert_eq!(bits(merged), bits(whole));
 }
 
 #[test]

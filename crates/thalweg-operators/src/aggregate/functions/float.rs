@@ -3,8 +3,8 @@
 use std::{any::Any, mem, sync::Arc};
 
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Float32Array, Float64Array, UInt64Array, builder::BinaryBuilder,
-    cast::AsArray, types::*,
+    Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float32Array, Float64Array, UInt64Array,
+    cast::AsArray, new_null_array, types::*,
 };
 use arrow_schema::DataType;
 use thalweg_core::{
@@ -25,7 +25,7 @@ use thalweg_memory::{
 
 use super::{
     Function,
-    rows::{alike, bytes_of, counting, each, not_a_state},
+    rows::{alike, bytes_of, counting, each, not_a_state, written},
 };
 
 /// A sum or mean of floats.
@@ -39,11 +39,10 @@ pub fn float(signature: &Signature<'_>) -> Option<Function> {
     let shape = Shape { is_mean: signature.name != "sum", is_single };
     let count = ("count", DataType::UInt64);
     Some(match signature.exact_floats {
-        true => Function::new(signature, &[count, ("sum", DataType::Binary)], move || Exact {
-            shape,
-            sums: Vec::new(),
-            is_beyond: false,
-        }),
+        true => {
+            let state = [count, ("sum", DataType::FixedSizeBinary(WINDOW as i32)), ("beyond", DataType::Binary)];
+            Function::new(signature, &state, move || Exact { shape, sums: Vec::new(), is_beyond: false })
+        }
         false => {
             Function::new(signature, &[count, ("sum", DataType::Float64)], move || Plain { shape, sums: Vec::new() })
         }
@@ -74,6 +73,13 @@ pub fn doubles(column: &ArrayRef) -> Float64Array {
     }
 }
 
+/// How many bytes a sum takes that fits its window.
+const WINDOW: usize = size_of::<i128>();
+
+/// Sums that round once.
+///
+/// Its states have a fixed size, so that they travel as numbers do: the sum in its window, or, where it does not fit, zero there and
+/// the number as bytes beside it.
 struct Exact {
     shape: Shape,
     sums: Vec<ExactSum>,
@@ -115,10 +121,18 @@ impl Accumulator for Exact {
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
         self.sums.resize_with(count, ExactSum::default);
-        self.is_beyond = true;
-        let sums = read_sums(&states[0], &states[1])?;
-        for (row, group) in groups.iter().enumerate() {
-            self.sums[*group as usize].merge(&sums(row)?);
+        let counts = states[0].as_primitive_opt::<UInt64Type>().ok_or_else(not_a_state)?.values();
+        let windows = states[1].as_fixed_size_binary_opt().ok_or_else(not_a_state)?;
+        let (windows, []) = windows.value_data().as_chunks::<WINDOW>() else { return Err(not_a_state()) };
+        for ((window, more), group) in windows.iter().zip(counts).zip(groups) {
+            self.is_beyond |= self.sums[*group as usize].add_window(i128::from_le_bytes(*window), *more);
+        }
+        if states[2].null_count() < states[2].len() {
+            let beyond = bytes_of(&states[2])?;
+            for (row, group) in groups.iter().enumerate().filter(|(row, _)| states[2].is_valid(*row)) {
+                let sum = ExactSum::read(beyond(row), 0).ok_or_else(not_a_state)?;
+                self.is_beyond |= self.sums[*group as usize].merge(&sum);
+            }
         }
         Ok(())
     }
@@ -142,7 +156,19 @@ impl Accumulator for Exact {
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
         let sums = mem::take(&mut self.sums);
         let counts = UInt64Array::from_iter_values(sums.iter().map(ExactSum::count));
-        Ok(vec![Arc::new(counts), Arc::new(written(sums.iter()))])
+        let windows: Vec<_> = sums.iter().map(ExactSum::window).collect();
+        let bytes = windows.iter().flat_map(|window| window.unwrap_or(0).to_le_bytes()).collect::<Vec<u8>>();
+        let beyond: ArrayRef = match mem::take(&mut self.is_beyond) {
+            true => {
+                let of = |(sum, window): (&ExactSum, &Option<i128>)| {
+                    window.is_none().then(|| written(|bytes| sum.write(bytes)))
+                };
+                Arc::new(sums.iter().zip(&windows).map(of).collect::<BinaryArray>())
+            }
+            false => new_null_array(&DataType::Binary, sums.len()),
+        };
+        let windows = FixedSizeBinaryArray::try_new_with_len(WINDOW as i32, bytes.into(), None, sums.len())?;
+        Ok(vec![Arc::new(counts), Arc::new(windows), beyond])
     }
 
     fn take_result(&mut self) -> Result<ArrayRef> {
@@ -163,25 +189,6 @@ impl Accumulator for Exact {
         let beside = if self.is_beyond { self.sums.iter().map(ExactSum::bytes).sum() } else { 0 };
         self.sums.capacity() * size_of::<ExactSum>() + beside
     }
-}
-
-/// A column of sums as bytes.
-pub fn written<'a>(sums: impl Iterator<Item = &'a ExactSum>) -> BinaryArray {
-    let mut column = BinaryBuilder::new();
-    let mut bytes = Vec::new();
-    for sum in sums {
-        bytes.clear();
-        sum.write(&mut bytes);
-        column.append_value(&bytes);
-    }
-    column.finish()
-}
-
-/// Reads a column of counts and one of sums.
-pub fn read_sums<'a>(counts: &'a ArrayRef, sums: &'a ArrayRef) -> Result<impl Fn(usize) -> Result<ExactSum> + 'a> {
-    let counts = counts.as_primitive_opt::<UInt64Type>().ok_or_else(not_a_state)?;
-    let bytes = bytes_of(sums)?;
-    Ok(move |row| ExactSum::read(bytes(row), counts.value(row)).ok_or_else(not_a_state))
 }
 
 struct Plain {

@@ -5,7 +5,7 @@
 
 use std::{any::Any, mem, sync::Arc};
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, UInt64Array, builder::BinaryBuilder};
+use arrow_array::{ArrayRef, BinaryArray, BooleanArray, Float64Array, UInt64Array, cast::AsArray, types::UInt64Type};
 use arrow_schema::DataType;
 use thalweg_core::{
     Result,
@@ -19,8 +19,8 @@ use thalweg_memory::kernels::exact_sum::{
 
 use super::{
     Function,
-    float::{doubles, read_sums, written},
-    rows::{alike, bytes_of, counting, each, not_a_state, out_of_range},
+    float::doubles,
+    rows::{alike, bytes_of, counting, each, not_a_state, out_of_range, written},
 };
 
 /// One of the functions of moments over floats.
@@ -228,11 +228,13 @@ impl<const N: usize, const P: usize> Accumulator for Groups<N, P> {
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
         self.groups.resize_with(count, Moments::default);
+        let counts = states[0].as_primitive_opt::<UInt64Type>().ok_or_else(not_a_state)?;
         let (sums, products) = states[1..].split_at(N);
         for (i, column) in sums.iter().enumerate() {
-            let sums = read_sums(&states[0], column)?;
+            let bytes = bytes_of(column)?;
             for (row, group) in groups.iter().enumerate() {
-                self.groups[*group as usize].sums[i].merge(&sums(row)?);
+                let sum = ExactSum::read(bytes(row), counts.value(row)).ok_or_else(not_a_state)?;
+                self.groups[*group as usize].sums[i].merge(&sum);
             }
         }
         for (i, column) in products.iter().enumerate() {
@@ -271,16 +273,12 @@ impl<const N: usize, const P: usize> Accumulator for Groups<N, P> {
         let mut columns: Vec<ArrayRef> =
             vec![Arc::new(UInt64Array::from_iter_values(groups.iter().map(Moments::count)))];
         for i in 0..N {
-            columns.push(Arc::new(written(groups.iter().map(|group| &group.sums[i]))));
+            let sums = groups.iter().map(|group| Some(written(|bytes| group.sums[i].write(bytes))));
+            columns.push(Arc::new(sums.collect::<BinaryArray>()));
         }
         for i in 0..P {
-            let mut column = BinaryBuilder::new();
-            for group in &groups {
-                let mut bytes = Vec::new();
-                group.products[i].write(&mut bytes);
-                column.append_value(bytes);
-            }
-            columns.push(Arc::new(column.finish()));
+            let products = groups.iter().map(|group| Some(written(|bytes| group.products[i].write(bytes))));
+            columns.push(Arc::new(products.collect::<BinaryArray>()));
         }
         Ok(columns)
     }

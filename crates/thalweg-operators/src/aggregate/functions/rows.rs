@@ -41,6 +41,13 @@ pub fn bytes_of<'a>(column: &'a ArrayRef) -> Result<impl Fn(usize) -> &'a [u8]> 
     Ok(move |row| column.value(row))
 }
 
+/// The bytes that something writes.
+pub fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write(&mut bytes);
+    bytes
+}
+
 /// The error for bytes that no accumulator has written.
 pub fn not_a_state() -> Error {
     Error::environment("the state of an aggregate cannot be read")
