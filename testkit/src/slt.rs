@@ -19,8 +19,8 @@
 //! `unbounded stream` declares a stream that is not known to end. Instead of rows, `error` is followed by the exact message, as
 //! the command line shows it. Cases are separated by empty lines; `#` begins a comment. All combinations of batch sizes and
 //! workers, half of them with state saved and loaded at random barriers, where key
-//! groups change hands, must give the same; and where the rows of instances come as they
-//! arrive, the same rows.
+//! groups change hands, must give the same, and so must a slack that is never used up; where the rows of instances come as they
+//! arrive, or hardly wait for each other, the same rows.
 
 use std::{collections::HashMap, fmt::Write, path::Path};
 
@@ -66,7 +66,7 @@ pub fn check_file(path: &Path, bless: bool) -> std::io::Result<(usize, String)> 
     };
     let mut blessed = leading_comment(&text);
     for case in &cases {
-        let plain = Variant { batch_rows: BATCH_ROWS[0], workers: WORKERS[0], barriers: None, merge: "ordered" };
+        let plain = Variant { batch_rows: BATCH_ROWS[0], workers: WORKERS[0], barriers: None, merge: Merge::Ordered };
         let Outcome { lines: golden, is_refused } = run(case, plain);
         if bless {
             write_case(&mut blessed, case, &golden);
@@ -78,7 +78,7 @@ pub fn check_file(path: &Path, bless: bool) -> std::io::Result<(usize, String)> 
         // Nothing ran where the query was refused, so that there is nothing to vary.
         for variant in matrix(case).filter(|_| !is_refused) {
             let found = run(case, variant).lines;
-            let (golden, found) = match variant.merge == "arrival" && !case.is_ordered() {
+            let (golden, found) = match !variant.merge.is_exact() && !case.is_ordered() {
                 true => (&any_order, sorted(found)),
                 false => (&golden, found),
             };
@@ -102,13 +102,41 @@ struct Variant {
     /// The seed of random barriers, at which state is saved and loaded, and key groups change hands.
     barriers: Option<u64>,
     /// In which order the rows of instances come, of which there are as many as workers.
-    merge: &'static str,
+    merge: Merge,
 }
 
-/// All ways in which a case is run: each batch size with each number of workers, and each of both with and without barriers.
+/// A way to merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Merge {
+    Ordered,
+    /// A slack that nobody exceeds.
+    LongSlack,
+    /// A slack that whoever is not there at once exceeds.
+    ShortSlack,
+    Arrival,
+}
+
+impl Merge {
+    /// Whether the rows have the order of one instance.
+    fn is_exact(self) -> bool {
+        matches!(self, Self::Ordered | Self::LongSlack)
+    }
+
+    fn settings(self) -> &'static str {
+        match self {
+            Self::Ordered => "SET 'merge' = 'ordered';",
+            Self::LongSlack => "SET 'merge' = 'slack'; SET 'merge.slack' = '1 h';",
+            Self::ShortSlack => "SET 'merge' = 'slack'; SET 'merge.slack' = '1 us';",
+            Self::Arrival => "SET 'merge' = 'arrival';",
+        }
+    }
+}
+
+/// All ways in which a case is run: each batch size with each number of workers, and each of both with and without barriers; each
+/// of the other merges with some of them.
 fn matrix(case: &Case) -> impl Iterator<Item = Variant> {
     let variant =
-        |merge: &'static str| move |(batch_rows, workers, barriers)| Variant { batch_rows, workers, barriers, merge };
+        |merge: Merge| move |(batch_rows, workers, barriers)| Variant { batch_rows, workers, barriers, merge };
     let each = |batch: usize| (0..WORKERS.len()).map(move |worker| (batch, worker));
     let pairs = (0..BATCH_ROWS.len()).flat_map(each);
     let ordered = pairs.map(|(batch, worker)| {
@@ -117,9 +145,13 @@ fn matrix(case: &Case) -> impl Iterator<Item = Variant> {
     });
     let arrival = [(4096, 2, None), (7, 2, Some(2)), (1, 5, None), (7, 5, Some(5))];
     let arrival = arrival.into_iter().filter(|_| case.is_divisible());
+    let short_slack = [(4096, 3, Some(3)), (1, 8, None), (7, 2, None)];
+    let short_slack = short_slack.into_iter().filter(|_| case.is_divisible());
+    let long_slack = [(7, 3, None), (1, 5, Some(5))];
     // So many threads are much for a small case: a few of them will do.
     let many = (case.line % 32 == 1).then_some((7, 64, Some(64)));
-    ordered.chain(many).map(variant("ordered")).chain(arrival.map(variant("arrival")))
+    let exact = ordered.chain(many).map(variant(Merge::Ordered)).chain(long_slack.map(variant(Merge::LongSlack)));
+    exact.chain(short_slack.map(variant(Merge::ShortSlack))).chain(arrival.map(variant(Merge::Arrival)))
 }
 
 fn sorted(mut lines: Vec<String>) -> Vec<String> {
@@ -171,8 +203,9 @@ fn run(case: &Case, variant: Variant) -> Outcome {
     let strategy = STRATEGIES[(case.line + workers / 4) % STRATEGIES.len()];
     let phases = ["auto", "two"][(case.line + workers) % 2];
     let settings = format!(
-        "SET 'aggregate.phases' = '{phases}'; SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'merge' = '{merge}';
+        "SET 'aggregate.phases' = '{phases}'; SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; {}
          SET 'parallel.strategy' = '{strategy}'; SET 'exchange.memory' = '{memory} KiB'; {}",
+        merge.settings(),
         case.declarations
     );
     if let Err(error) = engine.sql(&settings) {

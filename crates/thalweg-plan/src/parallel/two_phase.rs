@@ -89,7 +89,7 @@ fn first_phase(plan: &Plan, id: NodeId, states: States<'_>) -> Option<StreamSche
     if plan.settings.watermark_idle.is_some() {
         return None;
     }
-    let is_in_order = plan.settings.float_sum == FloatSum::Fast && plan.settings.merge == Merge::Ordered;
+    let is_in_order = plan.settings.float_sum == FloatSum::Fast && plan.settings.merge != Merge::Arrival;
     let gains = match plan.settings.phases {
         Phases::Auto => senders > 1 && states_per_row(plan, id, senders) <= MOST_STATES,
         Phases::One => false,

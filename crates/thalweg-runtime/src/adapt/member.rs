@@ -195,6 +195,7 @@ mod tests {
                 vec![Inlet { port: 0, receiver: InTurn::new(vec![receiver]), is_of_team: false }],
                 vec![None],
                 100,
+                None,
             );
             let task = Pool::new(0).unwrap().reserve();
             let member = Member::new(Arc::clone(team), number, task, Clock::simulated());
