@@ -21,7 +21,7 @@ FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 TOOLS := $(abspath $(or $(CARGO_TARGET_DIR),target))/tools
 GUNGRAUN := 0.20.0
 
-.PHONY: demo test lint loom shuttle simulate transparency fuzz instructions goldens help
+.PHONY: demo test lint loom shuttle simulate product transparency fuzz instructions goldens help
 
 help:
 	@echo 'make demo     build, and run a year of departures through a windowed query'
@@ -30,6 +30,7 @@ help:
 	@echo 'make loom     run the models of threads: of pages that they fill together, of pools, of sleeping and waking'
 	@echo 'make shuttle  run all ways in which threads fill pages together, in random orders'
 	@echo 'make simulate run queries in random interleavings, 100,000 of them (SEEDS=…); THALWEG_SEED=… repeats one'
+	@echo 'make product  run every case of tests/slt in every way there is: 864 at most'
 	@echo 'make transparency  compare what ten million rows give in parallel with what one instance gives, 20 times'
 	@echo 'make fuzz     damage pages that came from elsewhere for a minute (FUZZ_SECONDS=…), and read them; needs a C++ compiler'
 	@echo 'make instructions  count those of the hot kernels, and fail if one takes more than it may'
@@ -70,6 +71,10 @@ shuttle:
 SEEDS := 100000
 simulate:
 	THALWEG_SEEDS=$(SEEDS) cargo test --workspace --locked --test simulation
+
+# Every case of tests/slt with all batch sizes, workers, merges, strategies and phases, with barriers and without: an hour.
+product:
+	THALWEG_PRODUCT=1 cargo test --workspace --locked --test slt
 
 # Also in `make test`, over fewer rows.
 transparency:

@@ -19,8 +19,8 @@
 //! `unbounded stream` declares a stream that is not known to end. Instead of rows, `error` is followed by the exact message, as
 //! the command line shows it. Cases are separated by empty lines; `#` begins a comment. All combinations of batch sizes and
 //! workers, half of them with state saved and loaded at random barriers, where key
-//! groups change hands, must give the same; and where the rows of instances come as they
-//! arrive, the same rows.
+//! groups change hands, must give the same, and so must a slack that is never used up; where the rows of instances come as they
+//! arrive, or hardly wait for each other, the same rows.
 
 use std::{collections::HashMap, fmt::Write, path::Path};
 
@@ -37,6 +37,8 @@ pub const BATCH_ROWS: [usize; 3] = [4096, 1, 7];
 pub const WORKERS: [usize; 4] = [1, 3, 8, 17];
 /// What is placed together, of which every case is run with some.
 pub const STRATEGIES: [&str; 3] = ["subquery-cluster", "query-cluster", "operator-cluster"];
+/// In how many phases aggregates are computed.
+pub const PHASES: [&str; 3] = ["auto", "two", "one"];
 
 /// One case.
 #[derive(Clone, Debug, Default)]
@@ -56,8 +58,9 @@ pub struct Case {
     head: Vec<String>,
 }
 
-/// Runs all cases of a file; returns what went wrong, empty if nothing did. With `bless`, writes what came out instead.
-pub fn check_file(path: &Path, bless: bool) -> std::io::Result<(usize, String)> {
+/// Runs all cases of a file, in some ways or with `is_whole` in all; returns what went wrong, empty if nothing did. With `bless`, writes
+/// what came out instead.
+pub fn check_file(path: &Path, bless: bool, is_whole: bool) -> std::io::Result<(usize, String)> {
     let text = std::fs::read_to_string(path)?;
     let mut failures = String::new();
     let cases = match parse(&text) {
@@ -66,7 +69,7 @@ pub fn check_file(path: &Path, bless: bool) -> std::io::Result<(usize, String)> 
     };
     let mut blessed = leading_comment(&text);
     for case in &cases {
-        let plain = Variant { batch_rows: BATCH_ROWS[0], workers: WORKERS[0], barriers: None, merge: "ordered" };
+        let plain = variant(case, Merge::Ordered, (BATCH_ROWS[0], WORKERS[0], None));
         let Outcome { lines: golden, is_refused } = run(case, plain);
         if bless {
             write_case(&mut blessed, case, &golden);
@@ -76,9 +79,10 @@ pub fn check_file(path: &Path, bless: bool) -> std::io::Result<(usize, String)> 
         }
         let any_order = sorted(golden.clone());
         // Nothing ran where the query was refused, so that there is nothing to vary.
-        for variant in matrix(case).filter(|_| !is_refused) {
+        let variants = if is_whole { product(case) } else { matrix(case) };
+        for variant in variants.into_iter().filter(|_| !is_refused) {
             let found = run(case, variant).lines;
-            let (golden, found) = match variant.merge == "arrival" && !case.is_ordered() {
+            let (golden, found) = match !variant.merge.is_exact() && !case.is_ordered() {
                 true => (&any_order, sorted(found)),
                 false => (&golden, found),
             };
@@ -102,13 +106,71 @@ struct Variant {
     /// The seed of random barriers, at which state is saved and loaded, and key groups change hands.
     barriers: Option<u64>,
     /// In which order the rows of instances come, of which there are as many as workers.
-    merge: &'static str,
+    merge: Merge,
+    /// What is placed together.
+    strategy: &'static str,
+    /// Whether aggregates are computed in two phases.
+    phases: &'static str,
 }
 
-/// All ways in which a case is run: each batch size with each number of workers, and each of both with and without barriers.
-fn matrix(case: &Case) -> impl Iterator<Item = Variant> {
-    let variant =
-        |merge: &'static str| move |(batch_rows, workers, barriers)| Variant { batch_rows, workers, barriers, merge };
+/// A way to merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Merge {
+    Ordered,
+    /// A slack that nobody exceeds.
+    LongSlack,
+    /// A slack that whoever is not there at once exceeds.
+    ShortSlack,
+    Arrival,
+}
+
+impl Merge {
+    /// Whether the rows have the order of one instance.
+    fn is_exact(self) -> bool {
+        matches!(self, Self::Ordered | Self::LongSlack)
+    }
+
+    fn settings(self) -> &'static str {
+        match self {
+            Self::Ordered => "SET 'merge' = 'ordered';",
+            Self::LongSlack => "SET 'merge' = 'slack'; SET 'merge.slack' = '1 h';",
+            Self::ShortSlack => "SET 'merge' = 'slack'; SET 'merge.slack' = '1 us';",
+            Self::Arrival => "SET 'merge' = 'arrival';",
+        }
+    }
+}
+
+/// The rows in a batch, how many workers there are, and the seed of barriers.
+type Sizes = (usize, usize, Option<u64>);
+
+/// A way to run a case, which meets each strategy with some number of workers.
+fn variant(case: &Case, merge: Merge, (batch_rows, workers, barriers): Sizes) -> Variant {
+    let strategy = STRATEGIES[(case.line + workers / 4) % STRATEGIES.len()];
+    let phases = PHASES[(case.line + workers) % 2];
+    Variant { batch_rows, workers, barriers, merge, strategy, phases }
+}
+
+/// All ways to run a case.
+fn product(case: &Case) -> Vec<Variant> {
+    let mut all = Vec::new();
+    for merge in [Merge::Ordered, Merge::LongSlack, Merge::ShortSlack, Merge::Arrival] {
+        for (batch_rows, workers) in BATCH_ROWS.into_iter().flat_map(|batch| WORKERS.map(|workers| (batch, workers))) {
+            for (strategy, phases) in
+                STRATEGIES.into_iter().flat_map(|strategy| PHASES.map(|phases| (strategy, phases)))
+            {
+                let variant = |barriers| Variant { batch_rows, workers, barriers, merge, strategy, phases };
+                all.extend([None, Some((case.line * 31 + workers) as u64)].map(variant));
+            }
+        }
+    }
+    all.retain(|variant| variant.merge.is_exact() || case.is_divisible());
+    all
+}
+
+/// Some ways to run a case: each batch size with each number of workers, and each of both with and without barriers; each of the other
+/// merges with some of them.
+fn matrix(case: &Case) -> Vec<Variant> {
+    let variant = |merge: Merge| move |sizes: Sizes| self::variant(case, merge, sizes);
     let each = |batch: usize| (0..WORKERS.len()).map(move |worker| (batch, worker));
     let pairs = (0..BATCH_ROWS.len()).flat_map(each);
     let ordered = pairs.map(|(batch, worker)| {
@@ -117,9 +179,13 @@ fn matrix(case: &Case) -> impl Iterator<Item = Variant> {
     });
     let arrival = [(4096, 2, None), (7, 2, Some(2)), (1, 5, None), (7, 5, Some(5))];
     let arrival = arrival.into_iter().filter(|_| case.is_divisible());
+    let short_slack = [(4096, 3, Some(3)), (1, 8, None), (7, 2, None)];
+    let short_slack = short_slack.into_iter().filter(|_| case.is_divisible());
+    let long_slack = [(7, 3, None), (1, 5, Some(5))];
     // So many threads are much for a small case: a few of them will do.
     let many = (case.line % 32 == 1).then_some((7, 64, Some(64)));
-    ordered.chain(many).map(variant("ordered")).chain(arrival.map(variant("arrival")))
+    let exact = ordered.chain(many).map(variant(Merge::Ordered)).chain(long_slack.map(variant(Merge::LongSlack)));
+    exact.chain(short_slack.map(variant(Merge::ShortSlack))).chain(arrival.map(variant(Merge::Arrival))).collect()
 }
 
 fn sorted(mut lines: Vec<String>) -> Vec<String> {
@@ -152,7 +218,7 @@ struct Outcome {
 }
 
 fn run(case: &Case, variant: Variant) -> Outcome {
-    let Variant { batch_rows, workers, barriers, merge } = variant;
+    let Variant { batch_rows, workers, barriers, merge, strategy, phases } = variant;
     let mut scripts = Scripts::new(case.scripts.clone());
     if case.is_unbounded {
         scripts = scripts.unbounded();
@@ -167,12 +233,10 @@ fn run(case: &Case, variant: Variant) -> Outcome {
     }
     // As little memory for rows on their way as so many instances need at the most.
     let memory = 64 * workers * workers;
-    // Each case meets each strategy with some number of workers.
-    let strategy = STRATEGIES[(case.line + workers / 4) % STRATEGIES.len()];
-    let phases = ["auto", "two"][(case.line + workers) % 2];
     let settings = format!(
-        "SET 'aggregate.phases' = '{phases}'; SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'merge' = '{merge}';
+        "SET 'aggregate.phases' = '{phases}'; SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; {}
          SET 'parallel.strategy' = '{strategy}'; SET 'exchange.memory' = '{memory} KiB'; {}",
+        merge.settings(),
         case.declarations
     );
     if let Err(error) = engine.sql(&settings) {

@@ -168,6 +168,8 @@ fn explain_shows_the_instances_and_how_rows_get_to_them() {
         assert!(asked.contains(&format!("instances [{scatter}]")), "{asked}");
     }
     assert!(divided.contains("gather rows of 4 instances in their order"), "{divided}");
+    let slack = explained("SET 'parallelism' = '4'; SET 'merge' = 'slack';");
+    assert!(slack.contains("gather rows of 4 instances in their order within a slack of 1 s"), "{slack}");
     let arrival = explained("SET 'parallelism' = '4'; SET 'merge' = 'arrival';");
     assert!(arrival.contains("gather rows of 4 instances as they arrive"), "{arrival}");
     assert!(!explained("SET 'parallelism' = '1';").contains("gather"), "the rows of one instance have their order");

@@ -1,5 +1,6 @@
 //! Behaviour as text: every case in `tests/slt`, over the matrix of batch sizes, workers and reloads.
 //!
+//! `make product` runs every case in every way there is.
 //! `make goldens` writes what comes out into the files instead; read the difference before you commit it.
 
 use std::{
@@ -21,6 +22,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn every_case_gives_its_rows_at_every_batch_size_and_parallelism() {
     let bless = std::env::var_os("THALWEG_BLESS").is_some();
+    let is_whole = std::env::var_os("THALWEG_PRODUCT").is_some();
     let mut found = Vec::new();
     files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/slt"), &mut found);
     found.sort();
@@ -30,7 +32,7 @@ fn every_case_gives_its_rows_at_every_batch_size_and_parallelism() {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 while let Some(path) = next() {
-                    let checked = testkit::slt::check_file(path, bless).unwrap();
+                    let checked = testkit::slt::check_file(path, bless, is_whole).unwrap();
                     results.lock().unwrap().push((path, checked));
                 }
             });

@@ -70,7 +70,7 @@ fn lines(drawn: &Drawn<'_>, id: NodeId, lead: &str, below: &str, out: &mut Strin
     let what = describe(drawn.plan, id);
     writeln!(out, "{lead}{what}  [subquery {number} × {subquery}{by}]").expect("a string takes all");
     let mut below = below.to_string();
-    if let Some(how) = exchanged(drawn.cut, id, drawn.notes) {
+    if let Some(how) = exchanged(drawn.plan, drawn.cut, id, drawn.notes) {
         writeln!(out, "{below}└─ {how}").expect("a string takes all");
         below.push_str("   ");
     }
@@ -104,7 +104,7 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
             "instances": subquery.instances,
             "nodes": subquery.nodes.iter().map(|id| id.0).collect::<Vec<_>>(),
             "inputs": subquery.inputs.iter().enumerate().map(|(input, from)| {
-                exchange(from, notes.scattered.get(&(subquery.nodes[0], input)))
+                exchange(plan, from, notes.scattered.get(&(subquery.nodes[0], input)))
             }).collect::<Vec<_>>(),
         })
     });
@@ -115,12 +115,15 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
     })
 }
 
-pub(crate) fn exchange(exchange: &Exchange, scattered: Option<&&str>) -> Value {
+pub(crate) fn exchange(plan: &Plan, exchange: &Exchange, scattered: Option<&&str>) -> Value {
     let mut object = json!({"from": exchange.from.0, "port": exchange.port});
     match &exchange.route {
         Route::Gather(merge) => {
             object["route"] = json!("gather");
-            object["merge"] = json!(if *merge == Merge::Ordered { "ordered" } else { "arrival" });
+            object["merge"] = json!(merge.name());
+            if *merge == Merge::Slack {
+                object["slack"] = json!(plan.settings.merge_slack.to_string());
+            }
         }
         Route::InTurn => {
             object["route"] = json!("gather");
@@ -151,7 +154,7 @@ pub fn dot(plan: &Plan, notes: &Notes) -> String {
         out.push_str("  }\n");
     }
     for (id, planned) in plan.nodes() {
-        let how = exchanged(&cut, id, notes).map(|how| format!(" [label={how:?}]")).unwrap_or_default();
+        let how = exchanged(plan, &cut, id, notes).map(|how| format!(" [label={how:?}]")).unwrap_or_default();
         for input in &planned.inputs {
             writeln!(out, "  n{} -> n{}{how};", input.0, id.0).expect("a string takes all");
         }
@@ -165,7 +168,7 @@ pub fn describe(plan: &Plan, id: NodeId) -> String {
 }
 
 /// How rows get to the instances of a node, where there are several instances that send, or take.
-fn exchanged(cut: &ParallelPlan, id: NodeId, notes: &Notes) -> Option<String> {
+fn exchanged(plan: &Plan, cut: &ParallelPlan, id: NodeId, notes: &Notes) -> Option<String> {
     let subquery = cut.subqueries.iter().find(|subquery| subquery.nodes.first() == Some(&id))?;
     subquery.inputs.iter().enumerate().find_map(|(input, exchange)| match &exchange.route {
         Route::Forward => None,
@@ -176,7 +179,11 @@ fn exchanged(cut: &ParallelPlan, id: NodeId, notes: &Notes) -> Option<String> {
         Route::Gather(merge) => {
             // What comes from one instance has its order.
             let senders = cut.subqueries[exchange.from.0].instances;
-            let how = if *merge == Merge::Ordered { "in their order" } else { "as they arrive" };
+            let how = match merge {
+                Merge::Ordered => "in their order".to_string(),
+                Merge::Slack => format!("in their order within a slack of {}", plan.settings.merge_slack),
+                Merge::Arrival => "as they arrive".to_string(),
+            };
             (senders > 1).then(|| format!("gather rows of {senders} instances {how}"))
         }
         Route::Keyed { keys, groups } => {

@@ -30,6 +30,8 @@ pub struct Settings {
     pub window_anchor: crate::node::Anchor,
     /// In which order the rows of several instances come out.
     pub merge: Merge,
+    /// How long rows wait for an instance that says nothing, with [`Merge::Slack`].
+    pub merge_slack: Interval,
     /// How many bytes of rows may be on their way between the instances of subqueries; `None` follows from how many these are.
     pub exchange_memory: Option<usize>,
     /// How rows get into pages on their way between instances.
@@ -93,8 +95,26 @@ impl Strategy {
 pub enum Merge {
     /// In the order that is promised, which is that of one instance (StreamCloud's transparent merger).
     Ordered,
+    /// In that order, as long as no instance is silent for longer than `'merge.slack'` while rows wait for it (k-slack).
+    Slack,
     /// As instances have them: the same rows, in any order (StreamCloud's best-effort merger).
     Arrival,
+}
+
+impl Merge {
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ordered => "ordered",
+            Self::Slack => "slack",
+            Self::Arrival => "arrival",
+        }
+    }
+
+    /// Whether rows are put in order, be it within a slack.
+    pub fn puts_in_order(self) -> bool {
+        self != Self::Arrival
+    }
 }
 
 /// How rows get into pages on their way between instances.
@@ -118,7 +138,7 @@ pub enum FloatSum {
 }
 
 /// A setting: its key, what it may be, and what it does.
-pub const KEYS: [(&str, &str, &str); 21] = [
+pub const KEYS: [(&str, &str, &str); 22] = [
     (
         "parallelism",
         "a whole number from 1 to 1024",
@@ -143,8 +163,13 @@ pub const KEYS: [(&str, &str, &str); 21] = [
     ("window.anchor", "'epoch' or 'first-row'", "what windows are aligned to"),
     (
         "merge",
-        "'ordered' or 'arrival'",
-        "whether the groups of several instances come in their order, or as the instances have them",
+        "'ordered', 'slack' or 'arrival'",
+        "whether the groups of several instances come in their order, in order within 'merge.slack', or as the instances have them",
+    ),
+    (
+        "merge.slack",
+        "a duration such as '500 ms'",
+        "how long rows wait for an instance that says nothing, with 'merge' = 'slack'",
     ),
     (
         "exchange.memory",
@@ -205,6 +230,7 @@ impl Default for Settings {
             float_sum: FloatSum::Exact,
             window_anchor: crate::node::Anchor::Epoch,
             merge: Merge::Ordered,
+            merge_slack: Interval::millis(1000),
             exchange_memory: None,
             exchange_scatter: Scatter::Auto,
             strategy: Strategy::SubqueryCluster,
@@ -257,11 +283,8 @@ impl Settings {
                     FloatSum::Fast => "fast",
                 }
                 .to_string(),
-                "merge" => match self.merge {
-                    Merge::Ordered => "ordered",
-                    Merge::Arrival => "arrival",
-                }
-                .to_string(),
+                "merge" => self.merge.name().to_string(),
+                "merge.slack" => self.merge_slack.to_string(),
                 "exchange.memory" => self.exchange_memory.map_or("auto".to_string(), |bytes| format!("{bytes} B")),
                 "exchange.scatter" => match self.exchange_scatter {
                     Scatter::Auto => "auto",
@@ -323,10 +346,12 @@ impl Settings {
             "merge" => {
                 self.merge = match value {
                     "ordered" => Merge::Ordered,
+                    "slack" => Merge::Slack,
                     "arrival" => Merge::Arrival,
                     _ => return None,
                 }
             }
+            "merge.slack" => self.merge_slack = interval().filter(|slack| slack.0 > 0)?,
             "exchange.memory" => self.exchange_memory = if value == "auto" { None } else { Some(parse_bytes(value)?) },
             "exchange.scatter" => {
                 self.exchange_scatter = match value {
@@ -409,7 +434,8 @@ mod tests {
             "Europe/Berlin",
             "fast",
             "first-row",
-            "arrival",
+            "slack",
+            "250 ms",
             "1 MiB",
             "hybrid",
             "query-cluster",
@@ -427,7 +453,7 @@ mod tests {
         let shown: Vec<_> = settings.entries().into_iter().map(|(_, value)| value).collect();
         // Sizes are shown in bytes.
         let mut expected = values;
-        (expected[6], expected[11]) = ("2147483648 B", "1048576 B");
+        (expected[6], expected[12]) = ("2147483648 B", "1048576 B");
         assert_eq!(shown, expected);
         settings.set("batch.linger", "auto").unwrap();
         assert_eq!(settings.linger(), Interval::millis(5));
@@ -443,7 +469,9 @@ mod tests {
         let error = settings.set("adaptive.low", "70 %").unwrap_err();
         let expected = "a percentage such as '20 %', below that of 'adaptive.high'";
         assert_eq!(error.to_string(), format!("setting 'adaptive.low' is '70 %', expected {expected}"));
-        for (key, value) in [("adaptive", "on"), ("adaptive.interval", "0 s"), ("adaptive.imbalance", "-1 %")] {
+        for (key, value) in
+            [("adaptive", "on"), ("adaptive.interval", "0 s"), ("adaptive.imbalance", "-1 %"), ("merge.slack", "0 s")]
+        {
             assert!(settings.set(key, value).is_err(), "{key}");
         }
     }

@@ -10,9 +10,11 @@ use thalweg_core::{Batch, Epoch, Event, Frontier, Port, Result, Timestamp};
 use thalweg_shuffle::gather::Ordered;
 
 use crate::{
+    clock::Linger,
     deal::InTurn,
     metrics::NodeCounters,
     pipe::{Envelope, Place},
+    slack::{Slack, Waited},
 };
 
 /// The pipes that end at a task. An input that has delivered a barrier waits for the others.
@@ -35,6 +37,8 @@ struct PortIntake {
 
 struct Gather {
     rows: Ordered,
+    /// How long rows wait for a sender that says nothing, if not for ever.
+    slack: Option<Slack>,
     counters: Arc<NodeCounters>,
 }
 
@@ -82,8 +86,14 @@ impl Taken {
 }
 
 impl Pipes {
-    /// Pipes that deliver to ports. A port whose pipes' rows are put in order, up to `batch_rows` at a time, has counters for what waits.
-    pub fn new(inlets: Vec<Inlet>, ports: Vec<Option<Arc<NodeCounters>>>, batch_rows: usize) -> Self {
+    /// Pipes that deliver to ports. A port whose pipes' rows are put in order, up to `batch_rows` at a time, has counters for what waits;
+    /// rows wait no longer than `slack` for a pipe that says nothing, or for ever.
+    pub fn new(
+        inlets: Vec<Inlet>,
+        ports: Vec<Option<Arc<NodeCounters>>>,
+        batch_rows: usize,
+        slack: Option<Linger>,
+    ) -> Self {
         let port = |(port, counters): (Port, Option<Arc<NodeCounters>>)| {
             let pipes = inlets.iter().filter(|inlet| inlet.port == port).count().max(1);
             let is_team = inlets.iter().any(|inlet| inlet.port == port && inlet.is_of_team);
@@ -92,7 +102,8 @@ impl Pipes {
                 floor: Timestamp::MIN,
                 team: is_team.then(|| vec![false; pipes]),
             };
-            let gather = counters.map(|counters| Gather { rows: Ordered::new(pipes, batch_rows), counters });
+            let slack = slack.clone().map(|most| Slack::new(pipes, most));
+            let gather = counters.map(|counters| Gather { rows: Ordered::new(pipes, batch_rows), slack, counters });
             PortIntake { time, gather }
         };
         let ports: Vec<PortIntake> = ports.into_iter().enumerate().map(port).collect();
@@ -112,7 +123,7 @@ impl Pipes {
 
     /// No pipes: nothing comes.
     pub fn none() -> Self {
-        Self::new(Vec::new(), Vec::new(), 1)
+        Self::new(Vec::new(), Vec::new(), 1, None)
     }
 
     /// When what caused the oldest event that waits arrived; if there is none, somebody has something to say all the same.
@@ -161,7 +172,34 @@ impl Pipes {
                 return Ok(Taken::NOTHING_NEW);
             }
         }
-        Ok(if self.inputs.iter().all(|input| input.is_over) { Taken::End } else { Taken::Nothing(None) })
+        if self.inputs.iter().all(|input| input.is_over) {
+            return Ok(Taken::End);
+        }
+        let (is_news, due) = self.wait();
+        Ok(if is_news { Taken::NOTHING_NEW } else { Taken::Nothing(due) })
+    }
+
+    /// Nothing is there to be read: passes over those for whom rows have waited long enough. Returns whether there were any, and when
+    /// rows will have waited long enough for the next.
+    fn wait(&mut self) -> (bool, Option<Instant>) {
+        let (mut is_news, mut first) = (false, None::<Instant>);
+        for (port, PortIntake { time, gather }) in self.ports.iter_mut().enumerate() {
+            let Some(Gather { rows, slack: Some(slack), counters }) = gather else { continue };
+            // Who stands at a barrier is not listened to, and who has left will say nothing.
+            let may_speak = |place: &usize| {
+                let mut inputs = self.inputs.iter().filter(|input| (input.port, input.place) == (port, *place));
+                inputs.any(|input| input.at_barrier.is_none() && !input.is_over)
+            };
+            let awaited: Vec<usize> = rows.awaited(|place| time.promised(place)).filter(may_speak).collect();
+            let Waited { enough, due } = slack.wait(&awaited);
+            for place in enough {
+                slack.tell(place, &counters.label);
+                rows.pass_over(place);
+                is_news = true;
+            }
+            first = [first, due].into_iter().flatten().min();
+        }
+        (is_news, first)
     }
 
     /// How far time has come by port.
@@ -183,7 +221,7 @@ impl Pipes {
 
     /// Notes how many rows still wait for others, when the query is stopped before its end.
     pub fn note_held(&mut self) {
-        for Gather { rows, counters } in self.ports.iter().filter_map(|port| port.gather.as_ref()) {
+        for Gather { rows, counters, .. } in self.ports.iter().filter_map(|port| port.gather.as_ref()) {
             if rows.rows() > 0 {
                 *counters.held.lock() = format!("{} rows that wait for those before them", rows.rows());
             }
@@ -197,6 +235,7 @@ impl Pipes {
             if let Some((batch, arrived)) = gather.rows.next(|place| time.promised(place))? {
                 gather.counters.state_bytes.store(gather.rows.bytes(), Relaxed);
                 gather.counters.rows_out.fetch_add(batch.len() as u64, Relaxed);
+                gather.counters.out_of_order_rows.store(gather.rows.out_of_order(), Relaxed);
                 return Ok(Some((port, batch, arrived)));
             }
         }
@@ -210,7 +249,13 @@ impl Pipes {
         let was_idle = time.is_idle();
         let arrived = envelope.arrived;
         self.place = envelope.place.clone();
-        let moved = match envelope.open()? {
+        let event = envelope.open()?;
+        if let Some(gather) = gather
+            && !matches!(event, Event::Barrier(_))
+        {
+            gather.hear(place);
+        }
+        let moved = match event {
             Event::Batch(batch) => {
                 time.wake(place);
                 let Some(gather) = gather else { return Ok(Taken::Events(vec![(port, Event::Batch(batch))], arrived)) };
@@ -237,6 +282,16 @@ impl Pipes {
         // Rows may leave now, and do so before time passes.
         self.behind.extend(events.map(|(port, event)| (port, event, arrived)));
         Ok(Taken::NOTHING_NEW)
+    }
+}
+
+impl Gather {
+    /// A pipe has said something of rows or time: it is waited for.
+    fn hear(&mut self, place: usize) {
+        self.rows.hear(place);
+        if let Some(slack) = &mut self.slack {
+            slack.hear(place);
+        }
     }
 }
 
@@ -305,11 +360,14 @@ impl PortFrontier {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
     use thalweg_core::{Positions, Window};
 
     use super::*;
     use crate::{
+        clock::Clock,
         metrics::Counters,
         pipe::{CAPACITY, Sender, pipe},
     };
@@ -347,11 +405,15 @@ mod tests {
 
     /// The instances of a divided aggregate, as senders of one port, and who takes their rows in order.
     fn team(senders: usize) -> (Vec<Sender>, Pipes, Arc<NodeCounters>) {
+        team_with(senders, None)
+    }
+
+    fn team_with(senders: usize, slack: Option<Linger>) -> (Vec<Sender>, Pipes, Arc<NodeCounters>) {
         let counters = Counters::default().node("Gather");
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..senders).map(|_| pipe(CAPACITY)).unzip();
         let inlet = |receiver| Inlet { port: 0, receiver: InTurn::new(vec![receiver]), is_of_team: true };
         let inlets = receivers.into_iter().map(inlet).collect();
-        (senders, Pipes::new(inlets, vec![Some(Arc::clone(&counters))], 100), counters)
+        (senders, Pipes::new(inlets, vec![Some(Arc::clone(&counters))], 100, slack), counters)
     }
 
     fn send(sender: &mut Sender, events: impl IntoIterator<Item = Event>) {
@@ -433,6 +495,97 @@ mod tests {
         assert_eq!(taken(&mut pipes), ["watermark 5", "[1001]", "idle"]);
         send(&mut senders[0], [rows(20, &[1])]);
         assert_eq!(taken(&mut pipes), [""; 0], "what one of them has heard the other will hear");
+    }
+
+    /// What is there when so many milliseconds of a slack of 10 have passed since the beginning.
+    fn taken_at(ms: u64, clock: &(Clock, Instant), pipes: &mut Pipes) -> Vec<String> {
+        clock.0.move_to(clock.1 + Duration::from_millis(ms));
+        taken(pipes)
+    }
+
+    fn team_with_slack(senders: usize) -> (Vec<Sender>, Pipes, Arc<NodeCounters>, (Clock, Instant)) {
+        let clock = Clock::simulated();
+        let most = Linger { most: Duration::from_millis(10), clock: clock.clone() };
+        let (senders, pipes, counters) = team_with(senders, Some(most));
+        let began = clock.now();
+        (senders, pipes, counters, (clock, began))
+    }
+
+    /// When it wants to be woken, where nothing is there, in milliseconds.
+    fn due(clock: &(Clock, Instant), pipes: &mut Pipes) -> Option<u128> {
+        let Taken::Nothing(due) = pipes.take().unwrap() else { panic!("nothing is there") };
+        due.map(|due| due.duration_since(clock.1).as_millis())
+    }
+
+    #[test]
+    fn rows_wait_no_longer_than_the_slack_and_time_waits_on() {
+        let (mut senders, mut pipes, counters, clock) = team_with_slack(2);
+        assert_eq!(taken_at(100, &clock, &mut pipes), [""; 0]);
+        assert_eq!(due(&clock, &mut pipes), None, "no rows wait");
+        send(&mut senders[0], [rows(10, &[1, 4]), watermark(10)]);
+        assert_eq!(taken_at(200, &clock, &mut pipes), [""; 0]);
+        assert_eq!(due(&clock, &mut pipes), Some(210));
+        assert_eq!(taken_at(210, &clock, &mut pipes), ["[1001, 1004]"], "the watermark waits for the other one");
+        assert_eq!(counters.state_bytes.load(Relaxed), 0);
+        // While it is silent, rows do not wait at all.
+        send(&mut senders[0], [rows(20, &[5]), watermark(20)]);
+        assert_eq!(taken(&mut pipes), ["[2005]"]);
+        // What it brings after all comes before the watermark, and is counted where it belongs before what has left.
+        send(&mut senders[1], [rows(10, &[2]), rows(20, &[7])]);
+        assert_eq!(taken(&mut pipes), ["[1002]", "[2007]"]);
+        assert_eq!(counters.out_of_order_rows.load(Relaxed), 1);
+        send(&mut senders[0], [rows(30, &[0]), watermark(30)]);
+        assert_eq!(taken(&mut pipes), [""; 0], "it was heard, and is waited for again");
+        send(&mut senders[1], [watermark(30)]);
+        assert_eq!(taken(&mut pipes), ["[3000]", "watermark 30"]);
+        assert_eq!((counters.out_of_order_rows.load(Relaxed), counters.rows_out.load(Relaxed)), (1, 6));
+    }
+
+    #[test]
+    fn who_says_anything_in_time_is_waited_for() {
+        let (mut senders, mut pipes, counters, clock) = team_with_slack(2);
+        send(&mut senders[0], [rows(50, &[1]), watermark(50)]);
+        for tenth in 0..20 {
+            assert_eq!(taken_at(9 * tenth, &clock, &mut pipes).len(), usize::from(tenth > 0));
+            send(&mut senders[1], [watermark(tenth as i64)]);
+        }
+        // A task that did not run for long takes first what has come.
+        send(&mut senders[1], [rows(50, &[0]), watermark(50)]);
+        assert_eq!(taken_at(10_000, &clock, &mut pipes), ["watermark 19", "[5000]", "[5001]", "watermark 50"]);
+        assert_eq!(counters.out_of_order_rows.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn who_stands_at_a_barrier_is_not_silent_and_who_was_passed_over_stays_so_behind_it() {
+        let (mut senders, mut pipes, counters, clock) = team_with_slack(3);
+        let barrier = || Event::Barrier(Epoch(1));
+        send(&mut senders[0], [rows(10, &[1]), watermark(10), barrier()]);
+        send(&mut senders[1], [watermark(5), barrier(), rows(10, &[0]), watermark(10)]);
+        assert_eq!(taken(&mut pipes), [""; 0]);
+        assert_eq!(taken_at(10, &clock, &mut pipes), [""; 0], "what the second one has said is not taken yet");
+        assert_eq!(due(&clock, &mut pipes), None);
+        // The third one says nothing but that the epoch ends.
+        send(&mut senders[2], [barrier()]);
+        assert_eq!(taken(&mut pipes), ["barrier 1", "[1000]", "[1001]"]);
+        send(&mut senders[0], [rows(20, &[2])]);
+        send(&mut senders[1], [watermark(20)]);
+        assert_eq!(taken(&mut pipes), ["[2002]"]);
+        send(&mut senders[2], [rows(10, &[3]), watermark(20)]);
+        assert_eq!(taken(&mut pipes), ["[1003]", "watermark 10"]);
+        assert_eq!(counters.out_of_order_rows.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn who_is_stopped_with_slack_leaves_open_what_is_open_too() {
+        let (mut senders, mut pipes, counters, clock) = team_with_slack(2);
+        send(&mut senders[0], [rows(10, &[1])]);
+        assert_eq!(taken(&mut pipes), [""; 0]);
+        drop(senders.pop());
+        assert_eq!(taken_at(1000, &clock, &mut pipes), [""; 0], "who has left is not silent");
+        drop(senders);
+        assert_eq!(taken(&mut pipes), ["end"]);
+        pipes.note_held();
+        assert_eq!(*counters.held.lock(), "1 rows that wait for those before them");
     }
 
     #[test]

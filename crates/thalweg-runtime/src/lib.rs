@@ -16,6 +16,7 @@
 //! * [`pool`]: workers that run tasks when there is something to do
 //! * [`chain`]: the operators of one subquery, called one after the other
 //! * [`source`]: partitions become batches and watermarks
+//! * [`slack`]: how long rows wait for an instance that says nothing
 //! * [`intake`]: the pipes that end at a task, put together
 //! * [`task`]: one instance of a subquery
 //! * [`metrics`]: what is counted
@@ -38,6 +39,7 @@ pub mod pool;
 pub mod query;
 pub mod share;
 pub mod simulation;
+pub mod slack;
 pub mod source;
 pub mod task;
 pub mod topology;

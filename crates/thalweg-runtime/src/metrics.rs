@@ -23,6 +23,8 @@ pub struct Metrics {
     pub late_rows: u64,
     /// Rows that were malformed and skipped.
     pub bad_rows: u64,
+    /// Rows that came behind others which belong behind them, since these did not wait longer than `'merge.slack'`.
+    pub out_of_order_rows: u64,
     /// Memory that operators' states take, in bytes.
     pub state_bytes: u64,
     /// How often key groups changed hands between instances.
@@ -69,6 +71,8 @@ pub struct NodeMetrics {
     pub busy: Duration,
     /// Rows that came too late for at least one of its windows.
     pub late_rows: u64,
+    /// Rows that it passed on behind others which belong behind them.
+    pub out_of_order_rows: u64,
     /// Memory that its state takes, in bytes.
     pub state_bytes: u64,
     /// What it held and had not emitted when the query was stopped, for people.
@@ -90,6 +94,8 @@ pub struct NodeCounters {
     pub rows_out: AtomicU64,
     /// Rows that came too late.
     pub late_rows: AtomicU64,
+    /// Rows that it passed on out of order.
+    pub out_of_order_rows: AtomicU64,
     /// Memory that its state takes.
     pub state_bytes: AtomicUsize,
     /// What it held when the query was stopped.
@@ -181,6 +187,7 @@ impl Counters {
             rows_in: AtomicU64::new(0),
             rows_out: AtomicU64::new(0),
             late_rows: AtomicU64::new(0),
+            out_of_order_rows: AtomicU64::new(0),
             state_bytes: AtomicUsize::new(0),
             held: Mutex::new(String::new()),
         });
@@ -232,6 +239,7 @@ impl Counters {
             rows_out: self.rows_out.load(Relaxed),
             late_rows: nodes.iter().map(|node| node.late_rows).sum(),
             bad_rows: self.bad_rows.load(Relaxed),
+            out_of_order_rows: nodes.iter().map(|node| node.out_of_order_rows).sum(),
             state_bytes: state_bytes as u64,
             changes: self.changes.load(Relaxed),
             moved_groups: self.moved_groups.load(Relaxed),
@@ -278,6 +286,7 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
         all[at].rows_out += node.rows_out.load(Relaxed);
         all[at].busy += Duration::from_nanos(node.nanos.load(Relaxed));
         all[at].late_rows += node.late_rows.load(Relaxed);
+        all[at].out_of_order_rows += node.out_of_order_rows.load(Relaxed);
         all[at].state_bytes += node.state_bytes.load(Relaxed) as u64;
         let held = node.held.lock();
         if !held.is_empty() {

@@ -11,7 +11,7 @@ use thalweg_core::{
     Batch, Error, Event, KeyGroup, KeyGroups, Port, Result,
     connector::{Host, Reader, Wake},
 };
-use thalweg_plan::Settings;
+use thalweg_plan::{Settings, settings::Merge};
 
 use crate::{
     adapt::{member::Member, planner::Planner, table::Table, tally::Tally, team::Team},
@@ -123,7 +123,8 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                     let gather = |input: &StageInput| {
                         input.is_ordered.then(|| shared.counters.node(&format!("Gather of {}", senders[input.stage])))
                     };
-                    Intake::Pipes(Pipes::new(inlets, inputs.iter().map(gather).collect(), settings.batch_rows))
+                    let slack = slack(&settings, &clock);
+                    Intake::Pipes(Pipes::new(inlets, inputs.iter().map(gather).collect(), settings.batch_rows, slack))
                 }
             };
             let label = source.as_ref().map(|opener| &opener.shape.label).or(sink.as_ref().map(|(label, _)| label));
@@ -280,6 +281,12 @@ impl Drop for RunningQuery {
 /// How long rows may wait to fill a batch or a page.
 fn linger(settings: &Settings) -> Duration {
     Duration::from_micros(settings.linger().0.max(0) as u64)
+}
+
+/// How long rows that are put in order wait for an instance that says nothing, if not for ever.
+fn slack(settings: &Settings, clock: &Clock) -> Option<Linger> {
+    let most = Duration::from_micros(settings.merge_slack.0.max(0) as u64);
+    (settings.merge == Merge::Slack).then(|| Linger { most, clock: clock.clone() })
 }
 
 /// The key groups that are an instance's: its share, if rows are divided by them among so many instances, and otherwise all.

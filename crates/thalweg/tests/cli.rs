@@ -395,6 +395,16 @@ fn the_parallel_plan_is_explained_in_every_format() {
     assert!(text.contains("2 all to one; merged by arrival\n          Sink result\n"), "{text}");
     let dot = thalweg(&["explain", "--parallel", "--dot", "-c", CASCADE]).stdout;
     assert!(dot.starts_with("digraph parallel {\n") && dot.contains("  s1 -> s2 [label=\"by key n, 128"), "{dot}");
+    let slack = CASCADE.replace("'arrival'", "'slack'; SET 'merge.slack' = '250 ms'");
+    let text = thalweg(&["explain", "--parallel", "-c", &slack]).stdout;
+    assert!(text.contains("2 all to one; merged in order within a slack of 250 ms\n          Sink result\n"), "{text}");
+    let dot = thalweg(&["explain", "--parallel", "--dot", "-c", &slack]).stdout;
+    assert!(dot.contains("  s2 -> s3 [label=\"all to one; ordered within a slack of 250 ms\"];"), "{dot}");
+    for format in [&["explain", "--parallel", "--json", "-c", &slack][..], &["explain", "--json", "-c", &slack]] {
+        let json: serde_json::Value = serde_json::from_str(&thalweg(format).stdout).unwrap();
+        let input = &json["subqueries"][3]["inputs"][0];
+        assert_eq!((&input["merge"], &input["slack"]), (&"slack".into(), &"250 ms".into()), "{input}");
+    }
     let json = parallel(&["--parallel"]);
     assert_eq!((json["strategy"].as_str(), instances(&json)), (Some("subquery-cluster"), vec![1, 8, 8, 1]));
     let deployed = Deployment::parse(&json["deployment"]).unwrap();

@@ -81,7 +81,7 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
             })
         };
         let input = |(input, from): (usize, &Exchange)| {
-            let mut object = exchange(from, notes.scattered.get(&(subquery.nodes[0], input)));
+            let mut object = exchange(plan, from, notes.scattered.get(&(subquery.nodes[0], input)));
             object["balancer"] = json!(balancer(from));
             object["merger"] = json!(explained.merger(from));
             object
@@ -123,7 +123,11 @@ pub fn dot(plan: &Plan) -> String {
         );
         writeln!(out, "  s{number} [label={label:?}];").expect("a string takes all");
         for from in &subquery.inputs {
-            let how = [Some(balancer(from)), explained.merger(from).map(str::to_string)];
+            let merger = explained.merger(from).map(|how| match how {
+                "slack" => format!("ordered within a slack of {}", plan.settings.merge_slack),
+                how => how.to_string(),
+            });
+            let how = [Some(balancer(from)), merger];
             let how = how.into_iter().flatten().collect::<Vec<_>>().join("; ");
             writeln!(out, "  s{} -> s{number} [label={how:?}];", from.from.0).expect("a string takes all");
         }
@@ -151,9 +155,10 @@ impl<'a> Explained<'a> {
         let from = |exchange: &Exchange| {
             let port = if exchange.port > 0 { format!(" output {}", exchange.port) } else { String::new() };
             let merged = |how| match how {
-                "ordered" => "; merged in order",
-                "in turn" => "; merged in turn",
-                _ => "; merged by arrival",
+                "ordered" => "; merged in order".to_string(),
+                "slack" => format!("; merged in order within a slack of {}", self.plan.settings.merge_slack),
+                "in turn" => "; merged in turn".to_string(),
+                _ => "; merged by arrival".to_string(),
             };
             let merger = self.merger(exchange).map(merged).unwrap_or_default();
             format!("{}{port} {}{merger}", exchange.from.0, balancer(exchange))
@@ -172,8 +177,8 @@ impl<'a> Explained<'a> {
         let merger = match exchange.route {
             Route::Forward | Route::RoundRobin => return None,
             Route::InTurn => "in turn",
-            Route::Gather(Merge::Ordered) => "ordered",
-            Route::Gather(Merge::Arrival) | Route::Keyed { .. } => "arrival",
+            Route::Gather(merge) => merge.name(),
+            Route::Keyed { .. } => Merge::Arrival.name(),
         };
         (senders > 1).then_some(merger)
     }

@@ -67,7 +67,7 @@ impl ParallelPlan {
     /// Whether somebody puts the rows of a subquery's instances in order, be it behind others that take them one to one.
     pub fn is_put_in_order(&self, subquery: SubqueryId) -> bool {
         let puts = |(taker, exchange): (usize, &Exchange)| match exchange.route {
-            Route::Gather(merge) => merge == Merge::Ordered,
+            Route::Gather(merge) => merge.puts_in_order(),
             Route::Forward => self.is_put_in_order(SubqueryId(taker)),
             Route::InTurn | Route::RoundRobin | Route::Keyed { .. } => false,
         };

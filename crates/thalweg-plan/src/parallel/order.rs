@@ -11,10 +11,7 @@ use crate::{
 /// How the only instance of a subquery that begins with this node takes the rows of the instances of another, which are an
 /// aggregate's that were divided by keys, or not.
 pub fn merge(plan: &Plan, first: NodeId, is_divided: bool) -> Merge {
-    match is_divided && plan.settings.merge == Merge::Ordered && sees_order(plan, first) {
-        true => Merge::Ordered,
-        false => Merge::Arrival,
-    }
+    if is_divided && sees_order(plan, first) { plan.settings.merge } else { Merge::Arrival }
 }
 
 /// Whether a node needs the rows of all instances of a divided aggregate at one place, and in order, although it might be divided,
@@ -24,7 +21,7 @@ pub fn merge(plan: &Plan, first: NodeId, is_divided: bool) -> Merge {
 /// two aggregates have no order among each other.
 pub fn must_gather(plan: &Plan, id: NodeId) -> bool {
     let node = &plan.node(id).node;
-    plan.settings.merge == Merge::Ordered
+    plan.settings.merge.puts_in_order()
         && matches!(node, Node::Aggregate(_) | Node::Function(_) | Node::Union)
         && sees_order(plan, id)
 }
@@ -109,13 +106,12 @@ mod tests {
         assert_eq!(cut.subqueries[1].instances, 4);
         let next = &cut.subqueries[2];
         let word = match next.inputs[0].route {
-            Route::Gather(Merge::Ordered) => "ordered",
-            Route::Gather(Merge::Arrival) => "arrival",
+            Route::Gather(merge) => merge.name(),
             Route::Forward => "forward",
             Route::Keyed { .. } => "keyed",
             Route::InTurn | Route::RoundRobin => "turn",
         };
-        assert_eq!(cut.is_put_in_order(next.inputs[0].from), word == "ordered");
+        assert_eq!(cut.is_put_in_order(next.inputs[0].from), ["ordered", "slack"].contains(&word));
         (word.to_string(), next.instances)
     }
 
@@ -151,6 +147,18 @@ mod tests {
         }
         let fast = [("float.sum", "fast"), ("merge", "arrival")];
         assert_eq!(route(&fast, vec![aggregate(1)]), ("keyed".to_string(), 4));
+    }
+
+    #[test]
+    fn with_slack_the_plan_is_the_same_but_for_how_rows_are_put_in_order() {
+        let behind =
+            || vec![vec![], vec![sort()], vec![limit()], vec![aggregate(0)], vec![aggregate(1)], vec![function(true)]];
+        for fast in [("float.sum", "exact"), ("float.sum", "fast")] {
+            for (ordered, slack) in behind().into_iter().zip(behind()) {
+                let (ordered, slack) = (route(&[fast], ordered), route(&[fast, ("merge", "slack")], slack));
+                assert_eq!((ordered.0.replace("ordered", "slack"), ordered.1), slack);
+            }
+        }
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn first_phase(plan: &Plan, id: NodeId, states: States<'_>) -> Option<StreamSche
     if plan.settings.watermark_idle.is_some() {
         return None;
     }
-    let is_in_order = plan.settings.float_sum == FloatSum::Fast && plan.settings.merge == Merge::Ordered;
+    let is_in_order = plan.settings.float_sum == FloatSum::Fast && plan.settings.merge != Merge::Arrival;
     if is_in_order || sees_all_rows(aggregate) {
         return None;
     }

@@ -196,6 +196,7 @@ mod tests {
                 vec![Inlet { port: 0, receiver: InTurn::new(vec![receiver]), is_of_team: false }],
                 vec![None],
                 100,
+                None,
             );
             let task = Pool::new(0, Nodes::one()).unwrap().reserve(0, 1);
             let member = Member::new(Arc::clone(team), number, task, Clock::simulated());
@@ -226,8 +227,12 @@ mod tests {
 
     /// Two members, of which one loses a group to the other at barrier 1; a third one has nothing to do with it.
     fn team() -> Arc<Team> {
+        team_with(Arc::default())
+    }
+
+    fn team_with(counters: Arc<Counters>) -> Arc<Team> {
         let groups = KeyGroups::new(6).unwrap();
-        let team = Team::new("Noting".to_string(), groups, 3, Arc::new(Counters::default()));
+        let team = Team::new("Noting".to_string(), groups, 3, counters);
         let mut table = Table::even(groups, 3);
         table.give(LOST, 0);
         team.plan(Epoch(1), table);
@@ -254,6 +259,21 @@ mod tests {
         assert!(gains.go_on().unwrap());
         assert_eq!(gains.notes(), ["load 3 [7]", "time 210"]);
         assert!(!team.is_changing());
+    }
+
+    #[test]
+    fn a_state_on_its_way_counts_until_it_is_taken() {
+        let counters = Arc::<Counters>::default();
+        let team = team_with(Arc::clone(&counters));
+        let [mut gains, mut loses] = [0, 1].map(|number| Instance::new(&team, number, false));
+        for instance in [&mut gains, &mut loses] {
+            instance.send(up_to(200));
+            instance.go_on().unwrap();
+        }
+        let (bytes, node) = counters.state();
+        assert!(bytes > 0 && node == "Noting", "{bytes} bytes of {node}");
+        assert!(gains.go_on().unwrap());
+        assert_eq!(counters.state().0, 0);
     }
 
     #[test]

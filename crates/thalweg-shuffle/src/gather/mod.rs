@@ -2,9 +2,11 @@
 //!
 //! * by arrival: there is nothing to do
 //! * [`ordered`]: as one sender would have sent them, which watermarks tell
+//! * [`furthest`]: what comes behind rows that did not wait for all senders
 //! * [`losers`]: which of many senders is next
 //! * [`run`]: rows that leave together
 
+pub mod furthest;
 pub mod losers;
 pub mod ordered;
 pub mod run;

@@ -13,13 +13,18 @@
 //! No sender is refused while another is waited for, which might be waiting for it: what it sends lies here. If all senders get the
 //! same watermarks that is what lies between two of them, of the slowest sender, at most.
 //!
-//! Source: Gulisano et al., "StreamCloud: A Large Scale Data Streaming System", fig. 3.
+//! A sender may be *passed over*: rows wait for it no longer, until it is heard again. What it sends then, and belongs before rows that
+//! have left, leaves at once and is counted. So no row is lost; only the order is looser (k-slack).
+//!
+//! Source: Gulisano et al., "StreamCloud: A Large Scale Data Streaming System", fig. 3. There a balancer sends a dummy for a silent
+//! sender, which says that nothing older will come. We do not say so: a watermark would make late what comes after all.
 
 use std::{cmp::Ordering, collections::VecDeque, sync::Arc};
 
 use thalweg_core::{Batch, Error, Positions, Result, Timestamp};
 
 use super::{
+    furthest::{Furthest, Place},
     losers::Losers,
     run::{Mixed, part},
 };
@@ -40,6 +45,12 @@ pub struct Ordered {
     batch_rows: usize,
     rows: usize,
     bytes: usize,
+    /// How far rows have come that did not wait for all, until nothing can belong before them.
+    furthest: Option<Furthest>,
+    /// Whether rows may leave before others that belong before them.
+    is_loose: bool,
+    /// How many rows have left behind others that belong behind them.
+    out_of_order: u64,
 }
 
 /// What a sender sent.
@@ -51,6 +62,8 @@ struct Sender {
     head: Option<Head>,
     /// The number of its first batch among those that leave now.
     entered: Option<usize>,
+    /// Whether rows do not wait for it.
+    is_passed_over: bool,
 }
 
 #[derive(Debug)]
@@ -82,6 +95,9 @@ impl Ordered {
             batch_rows,
             rows: 0,
             bytes: 0,
+            furthest: None,
+            is_loose: false,
+            out_of_order: 0,
         }
     }
 
@@ -121,12 +137,38 @@ impl Ordered {
         self.senders.iter().filter_map(|sender| sender.waiting.front()).map(|waiting| waiting.arrived).min()
     }
 
+    /// How many rows have left behind others that belong behind them.
+    pub fn out_of_order(&self) -> u64 {
+        self.out_of_order
+    }
+
+    /// The senders that the next row waits for, where [`Self::next`] has just given none.
+    pub fn awaited(&self, reached: impl Fn(usize) -> Timestamp) -> impl Iterator<Item = usize> {
+        let over = self.senders[self.tree.winner()].first().map(|first| first.positions.over);
+        let is_awaited = move |number: &usize| {
+            let Sender { head, is_passed_over, .. } = &self.senders[*number];
+            head.is_none() && !is_passed_over && over.is_some_and(|over| reached(*number) < over)
+        };
+        (0..self.senders.len()).filter(is_awaited)
+    }
+
+    /// Rows do not wait for this sender until it is heard.
+    pub fn pass_over(&mut self, sender: usize) {
+        self.senders[sender].is_passed_over = true;
+    }
+
+    /// A sender has said something.
+    pub fn hear(&mut self, sender: usize) {
+        self.senders[sender].is_passed_over = false;
+    }
+
     /// The next rows, and when what caused the first of them arrived; `None` until more comes. `reached` is how far time has come
     /// at a sender, and [`Timestamp::MAX`] where nothing is to be waited for.
     pub fn next(&mut self, reached: impl Fn(usize) -> Timestamp) -> Result<Option<(Batch, u64)>> {
         if self.rows == 0 {
             return Ok(None);
         }
+        self.settle(&reached);
         let mut until = self.until(&reached);
         self.senders.iter_mut().for_each(|sender| sender.entered = None);
         let (mut mixed, mut arrived, mut streak) = (Mixed::default(), u64::MAX, (usize::MAX, 0));
@@ -135,11 +177,16 @@ impl Ordered {
                 self.tree.build(is_before(&self.senders));
             }
             let winner = self.tree.winner();
-            let Some(first) = self.senders[winner].first().filter(|first| first.positions.over <= until) else { break };
+            let Some(first) = self.senders[winner].first() else { break };
+            let is_ready = first.positions.over <= until;
+            // What belongs before rows that have left has nothing to wait for.
+            if !is_ready && !self.is_overtaken(winner) {
+                break;
+            }
             streak = if streak.0 == winner { (winner, streak.1 + 1) } else { (winner, 1) };
             // A batch might leave as a whole.
             let looks = streak.1 >= STREAK || self.senders[winner].done == 0 || mixed.is_empty();
-            let rows = if looks { self.run() } else { 1 };
+            let rows = if looks && is_ready { self.run() } else { 1 };
             if rows >= RUN {
                 if !mixed.is_empty() {
                     break;
@@ -164,7 +211,8 @@ impl Ordered {
 
     /// Up to which instant all windows that are over have their rows here: the slowest of those without a row says so.
     fn until(&self, reached: impl Fn(usize) -> Timestamp) -> Timestamp {
-        let empty = self.senders.iter().enumerate().filter(|(_, sender)| sender.head.is_none());
+        let empty =
+            self.senders.iter().enumerate().filter(|(_, sender)| sender.head.is_none() && !sender.is_passed_over);
         empty.map(|(number, _)| reached(number)).min().unwrap_or(Timestamp::MAX)
     }
 
@@ -199,8 +247,47 @@ impl Ordered {
         before + 1
     }
 
+    /// Looks whether rows may leave before others that belong before them, or have, and such may still come.
+    fn settle(&mut self, reached: impl Fn(usize) -> Timestamp) {
+        let furthest = self.furthest.take();
+        self.furthest = furthest.filter(|furthest| {
+            let mut senders = self.senders.iter().enumerate();
+            senders.any(|(number, sender)| match sender.place() {
+                Some((positions, row)) => furthest.is_behind(Place { positions, row, sender: number }),
+                None => !furthest.is_over(reached(number)),
+            })
+        });
+        self.is_loose = self.furthest.is_some() || self.senders.iter().any(|sender| sender.is_passed_over);
+    }
+
+    /// Whether a sender's first row belongs before one that has left.
+    fn is_overtaken(&self, number: usize) -> bool {
+        let place = self.senders[number].place().map(|(positions, row)| Place { positions, row, sender: number });
+        self.furthest.as_ref().zip(place).is_some_and(|(furthest, place)| furthest.is_behind(place))
+    }
+
+    /// Notes how far the winner's next rows come, and how many of them belong before rows that have left.
+    fn note(&mut self, winner: usize, rows: usize) {
+        let sender = &self.senders[winner];
+        let Some(first) = sender.first() else { return };
+        let place = |number| {
+            let row = first.physical(sender.done + number);
+            Place { positions: &first.positions, row, sender: winner }
+        };
+        let is_behind =
+            |number: &usize| self.furthest.as_ref().is_some_and(|furthest| furthest.is_behind(place(*number)));
+        let behind = (0..rows).take_while(is_behind).count();
+        self.out_of_order += behind as u64;
+        if behind < rows {
+            self.furthest = Some(Furthest::new(place(rows - 1)));
+        }
+    }
+
     /// Rows of the winner have left.
     fn pass(&mut self, winner: usize, rows: usize) {
+        if self.is_loose {
+            self.note(winner, rows);
+        }
         let sender = &mut self.senders[winner];
         self.rows -= rows;
         sender.done += rows;

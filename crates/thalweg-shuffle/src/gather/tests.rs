@@ -1,7 +1,10 @@
 //! Senders, rows, watermarks and their interleaving at random: what comes out is the stable merge of all, and nothing is held back that
 //! cannot be overtaken any more.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -130,6 +133,96 @@ fn what_comes_out_is_the_stable_merge_of_what_senders_send() {
         assert!(found == expected, "seed {seed}: {found:?}\nexpected {expected:?}");
         assert_eq!((gather.rows(), gather.bytes(), gather.oldest()), (0, 0, None));
     }
+}
+
+/// How many rows come behind one that belongs behind them.
+fn out_of_order(places: &[usize]) -> u64 {
+    let mut furthest = 0;
+    let is_behind = |place: &&usize| {
+        let is_behind = **place < furthest;
+        furthest = furthest.max(**place);
+        is_behind
+    };
+    places.iter().filter(is_behind).count() as u64
+}
+
+#[test]
+fn rows_that_were_passed_over_leave_at_once_and_are_counted() {
+    let mut all = 0;
+    for seed in 0..105 {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let (senders, batch_rows) = ([2, 3, 8, 17][seed as usize % 4], [1, 7, 1000][seed as usize % 3]);
+        let keys = if seed % 7 == 0 { 300 } else { 12 };
+        let (mut events, mut expected) = (Vec::new(), Vec::new());
+        for number in 0..senders {
+            let (sent, rows) = sender(random, number, keys);
+            events.push(VecDeque::from(sent));
+            expected.extend(rows);
+        }
+        expected.sort();
+        let places: HashMap<i64, usize> = expected.iter().enumerate().map(|(place, row)| (row.4, place)).collect();
+        let mut gather = Ordered::new(senders, batch_rows);
+        let (mut reached, mut found) = (vec![i64::MIN; senders], Vec::new());
+        // Which rows wait, and the place of the furthest that does not any more.
+        let (mut waits, mut furthest) = (vec![false; expected.len()], 0);
+        while events.iter().any(|events| !events.is_empty()) {
+            let from = random.random_range(0..senders).min(random.random_range(0..senders));
+            match events[from].pop_front() {
+                Some(Event::Batch(batch)) => {
+                    numbers(&batch).iter().for_each(|number| waits[places[number]] = true);
+                    gather.put(from, batch, 0).unwrap();
+                }
+                Some(Event::Watermark(t)) => reached[from] = reached[from].max(t),
+                None => continue,
+            }
+            gather.hear(from);
+            let before = found.len();
+            loop {
+                while let Some((batch, _)) = gather.next(|sender| Timestamp(reached[sender])).unwrap() {
+                    found.extend(numbers(&batch).iter().map(|number| places[number]));
+                }
+                let awaited: Vec<usize> = gather.awaited(|sender| Timestamp(reached[sender])).collect();
+                if awaited.is_empty() || random.random_bool(0.9) {
+                    break;
+                }
+                awaited.into_iter().for_each(|sender| gather.pass_over(sender));
+            }
+            found[before..].iter().for_each(|place| waits[*place] = false);
+            furthest = furthest.max(found[before..].iter().copied().max().unwrap_or(0));
+            assert!(!waits[..furthest].contains(&true), "seed {seed}: nothing that is overtaken waits");
+        }
+        assert_eq!(gather.out_of_order(), out_of_order(&found), "seed {seed}");
+        assert_eq!((gather.rows(), gather.awaited(|_| Timestamp::MIN).count()), (0, 0));
+        all += gather.out_of_order();
+        found.sort();
+        assert!(found.into_iter().eq(0..expected.len()), "seed {seed}: each row comes once");
+    }
+    assert!(all > 1000, "{all} rows came out of order");
+}
+
+#[test]
+fn a_sender_that_is_passed_over_is_waited_for_again_once_it_is_heard() {
+    let mut gather = Ordered::new(3, 100);
+    let reached = |_| Timestamp(9);
+    let next = |gather: &mut Ordered| gather.next(reached).unwrap().map(|(batch, _)| numbers(&batch));
+    gather.put(0, plain(10, 3..6), 0).unwrap();
+    assert_eq!(next(&mut gather), None);
+    assert_eq!(gather.awaited(reached).collect::<Vec<_>>(), [1, 2]);
+    gather.pass_over(1);
+    assert_eq!(gather.awaited(reached).collect::<Vec<_>>(), [2]);
+    assert_eq!(next(&mut gather), None, "the third one may have rows of the window");
+    gather.pass_over(2);
+    assert_eq!(next(&mut gather), Some(vec![3, 4, 5]));
+    // What belongs before these waits for nobody, and what does not waits for the two others.
+    gather.hear(2);
+    gather.put(1, plain(10, 1..9), 0).unwrap();
+    gather.hear(1);
+    assert_eq!((next(&mut gather), next(&mut gather)), (Some(vec![1, 2, 3, 4]), None));
+    assert_eq!((gather.out_of_order(), gather.rows()), (4, 4));
+    assert_eq!(gather.awaited(reached).collect::<Vec<_>>(), [0, 2]);
+    [0, 2].into_iter().for_each(|sender| gather.pass_over(sender));
+    assert_eq!(next(&mut gather), Some(vec![5, 6, 7, 8]));
+    assert_eq!(gather.out_of_order(), 4, "row 5 of the second sender belongs behind that of the first");
 }
 
 fn plain(end: i64, keys: std::ops::Range<i64>) -> Batch {

@@ -22,7 +22,7 @@ use thalweg_plan::{
     Node, NodeId, Plan, Settings, StreamSchema,
     node::{self, Anchor, FunctionParts},
     parallel::{self, ParallelPlan, Route, Subquery, parallelize},
-    settings::{FloatSum, Merge},
+    settings::FloatSum,
 };
 use thalweg_runtime::{KeyParts, OnBarrier, OperatorParts, SourceParts, Stage, StageInput, Topology};
 
@@ -88,7 +88,7 @@ impl Compiler<'_> {
             let keys = self.keys(subquery.nodes[0], &input.route)?;
             let (is_forward, is_dealt) = (input.route == Route::Forward, input.route == Route::RoundRobin);
             let is_in_turn = input.route == Route::InTurn;
-            let is_ordered = input.route == Route::Gather(Merge::Ordered);
+            let is_ordered = matches!(input.route, Route::Gather(merge) if merge.puts_in_order());
             inputs.push(StageInput {
                 stage: input.from.0,
                 port: input.port,

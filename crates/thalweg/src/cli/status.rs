@@ -130,13 +130,15 @@ fn line(metrics: &Metrics, rates: Rates, is_stopping: bool, width: usize) -> Str
     }
     line.add(1, format!("in {}/s", words::short(rates.rows_in)));
     line.add(2, format!("out {}/s", words::short(rates.rows_out)));
-    for (place, rows, kind) in [(4, metrics.late_rows, "late"), (5, metrics.bad_rows, "bad")] {
+    let counted =
+        [(4, metrics.late_rows, "late"), (5, metrics.bad_rows, "bad"), (6, metrics.out_of_order_rows, "out of order")];
+    for (place, rows, kind) in counted {
         if rows > 0 {
             line.add(place, format!("{kind} {}", words::rows(rows)));
         }
     }
     let has_watermark = watermark(metrics).into_iter().any(|words| line.add(3, words));
-    line.add(6, format!("memory {}", words::bytes(metrics.state_bytes)));
+    line.add(7, format!("memory {}", words::bytes(metrics.state_bytes)));
     if let (true, Some(name), Some(_)) = (has_watermark, &metrics.held_by, metrics.watermark) {
         line.extend(3, |room| held_by(name, room));
     }
@@ -255,10 +257,11 @@ mod tests {
             "in 1.23 M/s · out 34/s · watermark 2013-01-01T10:15:00Z, 5 min behind, \
              held by partition departures/2013-01-EWR.csv · late 3 rows · bad 1,200 rows · memory 12.3 MB"
         );
-        let quiet = Metrics { watermark: None, late_rows: 0, bad_rows: 0, held_by: None, ..metrics() };
+        let quiet =
+            Metrics { watermark: None, late_rows: 0, bad_rows: 0, out_of_order_rows: 7, held_by: None, ..metrics() };
         assert_eq!(
             line(&quiet, RATES, true, 200),
-            "stopping, Ctrl-C ends at once · in 1.23 M/s · out 34/s · memory 12.3 MB"
+            "stopping, Ctrl-C ends at once · in 1.23 M/s · out 34/s · out of order 7 rows · memory 12.3 MB"
         );
     }
 

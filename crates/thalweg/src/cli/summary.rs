@@ -23,6 +23,10 @@ pub fn summary(metrics: &Metrics, table: Option<&str>) -> String {
         let [p50, p99, max] = [latency.p50, latency.p99, latency.max].map(words::duration);
         text += &format!("\nlatency from arrival to emission: p50 {p50}, p99 {p99}, max {max}");
     }
+    if metrics.out_of_order_rows > 0 {
+        let rows = words::rows(metrics.out_of_order_rows);
+        text += &format!("\n{rows} out of order: those behind them waited no longer than 'merge.slack'");
+    }
     if metrics.changes > 0 {
         let times = if metrics.changes == 1 { "once" } else { &format!("{} times", words::count(metrics.changes)) };
         text += &format!("\nkeys moved between instances {times}: {} key groups", words::count(metrics.moved_groups));
@@ -74,6 +78,12 @@ mod tests {
         assert_eq!(
             summary(&adapted, None),
             "0 rows in, 0 rows out, 0 late, 0 bad in 0 s\nkeys moved between instances 2 times: 17 key groups"
+        );
+        let loose = Metrics { out_of_order_rows: 1204, ..Metrics::default() };
+        assert_eq!(
+            summary(&loose, None),
+            "0 rows in, 0 rows out, 0 late, 0 bad in 0 s\n\
+             1,204 rows out of order: those behind them waited no longer than 'merge.slack'"
         );
         assert_eq!(summary(&Metrics::default(), None), "0 rows in, 0 rows out, 0 late, 0 bad in 0 s");
     }
