@@ -275,7 +275,7 @@ impl Report {
         let cpu = paced.cpu / (case.rows as f64 / 1e6);
         let taken = Taken { seconds: vec![paced.seconds], cpu: vec![cpu], checked: paced.checked, bandwidth: vec![] };
         let mut measurement = self.measurement(case, &taken);
-        measurement.latency = Some(paced.latencies);
+        measurement.latency = Some(paced.latencies).filter(|latencies| latencies.count > 0);
         measurement.idle_loop = paced.idle;
         self.push(measurement);
     }

@@ -22,8 +22,8 @@ pub const KEYS: u64 = 1_000;
 const TICK_US: u64 = 1_000;
 
 /// Keys that are hot at a time, and how many of a hundred rows they have.
-const HOT: u64 = 6;
-const HOT_PERCENT: u64 = 75;
+const HOT: u64 = 4;
+const HOT_PERCENT: u64 = 80;
 
 /// What rows come, and when.
 #[derive(Clone, Debug)]

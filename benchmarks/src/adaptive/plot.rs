@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::measure::Measurement;
 
-const SIZE: (u32, u32) = (380, 210);
+const SIZE: (u32, u32) = (330, 200);
+const COLUMNS: usize = 4;
 const TOP: u32 = 34;
 const INK: RGBColor = RGBColor(44, 48, 56);
 const FAINT: RGBColor = RGBColor(226, 229, 233);
@@ -40,8 +41,8 @@ pub fn draw(measurements: &[Measurement]) -> Result<Option<String>, Box<dyn Erro
     }
     let mut text = String::new();
     {
-        let all =
-            SVGBackend::with_string(&mut text, (3 * SIZE.0, TOP + SIZE.1 * pairs.len() as u32)).into_drawing_area();
+        let all = SVGBackend::with_string(&mut text, (COLUMNS as u32 * SIZE.0, TOP + SIZE.1 * pairs.len() as u32))
+            .into_drawing_area();
         all.fill(&WHITE)?;
         let (names, rest) = all.split_vertically(TOP);
         for (number, (name, color)) in
@@ -62,23 +63,21 @@ pub fn draw(measurements: &[Measurement]) -> Result<Option<String>, Box<dyn Erro
 impl Pair<'_> {
     fn draw(&self, row: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), Box<dyn Error>> {
         type Read = fn(&Measurement) -> Points;
-        let panels: [(&str, Read); 3] = [
+        let panels: [(&str, Read); COLUMNS] = [
             ("k rows a second", |one| moments(one, |moment| moment["rows_per_s"].as_f64().map(|rows| rows / 1e3))),
+            ("instances with keys", |one| moments(one, |moment| moment["instances"].as_f64())),
+            ("rows of the busiest ÷ their average", |one| moments(one, |moment| moment["imbalance"].as_f64())),
             ("ms from a window's end to its last row", |one| points(&one.parameters["windows"])),
-            ("rows of the busiest instance ÷ average of all", spread),
         ];
-        for (number, ((title, read), area)) in panels.into_iter().zip(row.split_evenly((1, 3))).enumerate() {
-            let title = if number == 0 { format!("{}: {title}", self.title) } else { title.to_string() };
-            panel(&area, &title, &[(read(self.fixed), FIXED), (read(self.adaptive), ADAPTIVE)])?;
+        for (number, ((said, read), area)) in panels.into_iter().zip(row.split_evenly((1, COLUMNS))).enumerate() {
+            let title = if number == 0 { &self.title } else { said };
+            let lines = [(read(self.fixed), FIXED), (read(self.adaptive), ADAPTIVE)];
+            if lines.iter().any(|(points, _)| !points.is_empty()) {
+                panel(&area, title, if number == 0 { said } else { "" }, &lines)?;
+            }
         }
         Ok(())
     }
-}
-
-/// Of all instances that there are, with rows or not: fewer than there are have it all where the load is little.
-fn spread(one: &Measurement) -> Points {
-    let all = one.parameters["instances"].as_f64().unwrap_or(1.0);
-    moments(one, |moment| Some(moment["imbalance"].as_f64()? * all / moment["instances"].as_f64()?.max(1.0)))
 }
 
 fn moments(one: &Measurement, value: impl Fn(&Value) -> Option<f64>) -> Points {
@@ -95,6 +94,7 @@ fn points(value: &Value) -> Points {
 fn panel(
     area: &DrawingArea<SVGBackend<'_>, Shift>,
     title: &str,
+    up: &str,
     lines: &[(Points, RGBColor)],
 ) -> Result<(), Box<dyn Error>> {
     let most = |of: fn(&(f64, f64)) -> f64| lines.iter().flat_map(|(points, _)| points).map(of).fold(1e-9, f64::max);
@@ -108,6 +108,7 @@ fn panel(
         .configure_mesh()
         .max_light_lines(0)
         .x_labels(7)
+        .y_desc(up)
         .y_labels(5)
         .x_label_formatter(&|seconds| format!("{seconds:.0} s"))
         .label_style(("sans-serif", 11).into_font().color(&INK))

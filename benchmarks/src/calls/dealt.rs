@@ -20,10 +20,14 @@ use crate::{
 /// An expression, and the same in Rust.
 type Step = (&'static str, fn(&Call) -> f64);
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     ("abs(x)", |call| call.x),
     ("abs(x) + abs(y)", |call| call.x + call.y),
     ("abs(x) + abs(y) + abs(x - y)", |call| call.x + call.y + (call.x - call.y).abs()),
+    ("abs(x) + abs(y) + abs(x - y) + abs(x - 2 * y) + abs(y - 2 * x)", |call| {
+        let Call { x, y, .. } = *call;
+        x + y + (x - y).abs() + (x - 2.0 * y).abs() + (y - 2.0 * x).abs()
+    }),
     ("sqrt(x * x + y * y)", |call| (call.x * call.x + call.y * call.y).sqrt()),
     ("sin(x)", |call| call.x.sin()),
     ("sin(x) * cos(y)", |call| call.x.sin() * call.y.cos()),
@@ -40,7 +44,7 @@ pub fn run(report: &mut Report) -> Result<(), String> {
     if !STEPS.iter().any(|(step, _)| BATCHES.iter().any(|batch| wants(step, *batch))) {
         return Ok(());
     }
-    let rows = 1 << if report.is_quick() { 18 } else { 22 };
+    let rows = 1 << if report.is_quick() { 18 } else { 23 };
     let stream = calls(rows, 1, Keys::Uniform(1_000))?;
     let sums = STEPS.map(|(_, value)| each(&stream).map(|call| value(&call)).sum::<f64>());
     let memory = Memory::default();
