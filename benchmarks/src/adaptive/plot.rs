@@ -102,7 +102,7 @@ fn panel(
         .margin(8)
         .caption(title, ("sans-serif", 12).into_font().color(&INK))
         .x_label_area_size(24)
-        .y_label_area_size(46)
+        .y_label_area_size(58)
         .build_cartesian_2d(0.0..most(|point| point.0), 0.0..most(|point| point.1) * 1.08)?;
     chart
         .configure_mesh()
@@ -111,6 +111,7 @@ fn panel(
         .y_desc(up)
         .y_labels(5)
         .x_label_formatter(&|seconds| format!("{seconds:.0} s"))
+        .y_label_formatter(&|value| ((value * 10.0).round() / 10.0).to_string())
         .label_style(("sans-serif", 11).into_font().color(&INK))
         .axis_style(INK)
         .bold_line_style(FAINT)
