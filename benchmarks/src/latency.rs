@@ -31,17 +31,20 @@ const IDLE_PERIOD: Duration = Duration::from_millis(1);
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Question {
     Stateless,
+    /// The same, with a function that is enough for its batches to be dealt to several instances.
+    Dealt,
     Windows,
 }
 
 /// Measures the idle loop alone, then each question at each rate.
 pub fn run(report: &mut Report) -> Result<(), String> {
     idle(report);
-    for question in [Question::Stateless, Question::Windows] {
+    for question in [Question::Stateless, Question::Dealt, Question::Windows] {
         for linger in LINGERS {
             for rate in RATES {
                 let name = match question {
                     Question::Stateless => "stateless",
+                    Question::Dealt => "stateless, dealt in turn",
                     Question::Windows => "TUMBLE 1 s per key",
                 };
                 let rate_name =
@@ -104,14 +107,15 @@ fn lateness(is_over: &AtomicBool) -> Vec<f64> {
 fn measure(report: &mut Report, question: Question, linger: &str, rate: u64, variant: String) -> Result<(), String> {
     let seconds = match (report.is_quick(), question) {
         (true, _) => 3,
-        (false, Question::Stateless) => 10,
+        (false, Question::Stateless | Question::Dealt) => 10,
         (false, Question::Windows) => 20,
     };
     let live = Live::new(rate, seconds);
     let query = question.sql();
     let mut engine = Engine::with_connectors(vec![std::sync::Arc::new(live.clone())]);
     let tables = format!(
-        "SET 'batch.linger' = '{linger}'; CREATE TABLE live (WATERMARK FOR ts AS ts) WITH ('connector' = 'live')"
+        "{} SET 'batch.linger' = '{linger}'; CREATE TABLE live (WATERMARK FOR ts AS ts) WITH ('connector' = 'live')",
+        question.settings()
     );
     engine.sql(&tables).map_err(|error| error.to_string())?;
     let is_over = AtomicBool::new(false);
@@ -169,10 +173,18 @@ impl Question {
     fn sql(self) -> &'static str {
         match self {
             Self::Stateless => "SELECT ts, n, value * 2 AS twice FROM live WHERE n % 10 <> 3",
+            Self::Dealt => "SELECT ts, n, abs(value) * 2 AS twice FROM live WHERE n % 10 <> 3",
             Self::Windows => {
                 "SELECT window_start, key, count(*) AS n, sum(value) AS total \
                  FROM TUMBLE(live, ts, INTERVAL '1' SECOND) GROUP BY window_start, window_end, key"
             }
+        }
+    }
+
+    fn settings(self) -> String {
+        match self {
+            Self::Dealt => format!("SET 'parallelism' = '{}';", cores()),
+            Self::Stateless | Self::Windows => String::new(),
         }
     }
 
@@ -185,7 +197,7 @@ impl Question {
             let now = Instant::now();
             let batch = batch.map_err(|error| error.to_string())?;
             match self {
-                Self::Stateless => next = stateless(&batch, live, now, next, &mut seen)?,
+                Self::Stateless | Self::Dealt => next = stateless(&batch, live, now, next, &mut seen)?,
                 Self::Windows => {
                     windows(&batch, live, now, &mut seen);
                     batches.push(batch);
@@ -193,10 +205,10 @@ impl Question {
             }
         }
         match self {
-            Self::Stateless if next_kept(next) < live.rows() => {
+            Self::Stateless | Self::Dealt if next_kept(next) < live.rows() => {
                 return Err(format!("row {next} did not come out"));
             }
-            Self::Stateless => {}
+            Self::Stateless | Self::Dealt => {}
             Self::Windows => seen.checked = check_windows(&batches, live)?,
         }
         Ok(seen)

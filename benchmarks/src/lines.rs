@@ -17,7 +17,7 @@ const NAMES: u32 = 240;
 const NAME: i32 = 22;
 const COLUMNS: usize = 2;
 
-/// The vertical axis has a line at this.
+/// The vertical axis has a line at this, and where all is large, at 1.
 const UNIT: f64 = 0.001;
 
 const INK: RGBColor = RGBColor(44, 48, 56);
@@ -66,7 +66,8 @@ impl Picture {
             let all = SVGBackend::with_string(&mut text, size).into_drawing_area();
             all.fill(&WHITE)?;
             let (panels, names) = all.split_horizontally(size.0 - NAMES);
-            let (x, y) = (self.axis(1.0, |point| point.0), self.axis(UNIT, |point| point.1));
+            let unit = if self.least() < 1.0 { UNIT } else { 1.0 };
+            let (x, y) = (self.axis(1.0, |point| point.0), self.axis(unit, |point| point.1));
             for (panel, area) in self.panels.iter().zip(panels.split_evenly((rows, columns))) {
                 self.panel(&area, panel, x, y)?;
             }
@@ -74,6 +75,11 @@ impl Picture {
             all.present()?;
         }
         Ok(text)
+    }
+
+    fn least(&self) -> f64 {
+        let points = self.panels.iter().flat_map(|panel| &panel.lines).flat_map(|line| &line.points);
+        points.map(|point| point.1).fold(f64::INFINITY, f64::min)
     }
 
     /// The axis that holds all of these.

@@ -9,10 +9,13 @@
 //! * [`stream`]: made-up streams, and [`shapes`]: the columns of their keys
 //! * [`expected`]: what must come out of windows over them
 //! * [`table`]: tables as text, and [`scratch`]: where their files are
+//! * [`tasks`]: what each task of a query takes, and [`makespan`]: how long they would take on more cores
 //! * [`live`]: rows that come at a fixed rate
 //! * [`peers`]: what users would pick instead
 //! * [`selection`] and the modules beside it: one workload each
 
+mod adaptive;
+mod calls;
 mod chart;
 mod expected;
 mod ingest;
@@ -20,15 +23,20 @@ mod latency;
 mod lines;
 mod live;
 mod machine;
+mod makespan;
 mod measure;
+mod merging;
 mod parallel;
 mod peers;
 mod scratch;
 mod selection;
 mod shapes;
 mod shuffle;
+mod simulated;
+mod strategies;
 mod stream;
 mod table;
+mod tasks;
 mod window;
 
 use std::{
@@ -66,7 +74,7 @@ struct Arguments {
     /// Draws the measurements into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Draws the shuffle's measurements as lines into this directory: by partitions, by buffers, by batches.
+    /// Draws measurements as lines into this directory: the shuffle's by partitions, by buffers, by batches; simulations by cores; what adapts over time.
     #[arg(long, value_name = "DIRECTORY")]
     plots: Option<PathBuf>,
     /// Measures nothing, and reads what --json wrote. Several are given with commas.
@@ -87,12 +95,29 @@ enum Workload {
     Window,
     /// Aggregates that are divided among 1 to 64 instances, in one phase and in two; not among all.
     Parallel,
+    /// Call description records: a map, an aggregate and batches dealt in turn, in 1 to 64 instances (C8); not among all.
+    Calls,
+    /// A query of eight operators in StreamCloud's three strategies (C8); not among all.
+    Strategies,
+    /// The same on 1 to 64 cores: a simulation, of tasks that are measured; not among all.
+    Simulated,
+    /// A rate that goes up and down, and hot keys that change, with key groups that move and without (C9); not among all.
+    Adaptive,
+    /// Results of instances put in order, beside results as they arrive; not among all.
+    Merging,
     /// Text into columns: CSV and JSON lines, 200 MB each in the directory for temporary files.
     Ingest,
     /// From the instant at which a row is due to its result, at 10 k, 100 k and 1 M rows/s, beside the jitter of an idle loop.
     Latency,
     /// Rows scattered into the pages of partitions by every variant, beside the best that could be (S6); not among all.
     Shuffle,
+}
+
+impl Workload {
+    /// Whether it runs only where it is named.
+    fn is_special(self) -> bool {
+        !matches!(self, Self::Selection | Self::Window | Self::Ingest | Self::Latency)
+    }
 }
 
 fn main() -> ExitCode {
@@ -135,17 +160,18 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 fn measure(arguments: &Arguments) -> Result<Vec<Measurement>, Box<dyn Error>> {
     let flink = if arguments.peers { Some(Flink::prepare()?) } else { None };
     let mut report = Report::new(arguments.quick, &arguments.only)?;
-    let all: Vec<_> = Workload::value_variants()
-        .iter()
-        .copied()
-        .filter(|one| !matches!(one, Workload::Shuffle | Workload::Parallel))
-        .collect();
+    let all: Vec<_> = Workload::value_variants().iter().copied().filter(|one| !one.is_special()).collect();
     let chosen = if arguments.workloads.is_empty() { &all } else { &arguments.workloads };
     for workload in chosen {
         match workload {
             Workload::Selection => selection::run(&mut report)?,
             Workload::Window => window::run(&mut report)?,
             Workload::Parallel => parallel::run(&mut report)?,
+            Workload::Calls => calls::run(&mut report)?,
+            Workload::Strategies => strategies::run(&mut report)?,
+            Workload::Simulated => simulated::run(&mut report)?,
+            Workload::Adaptive => adaptive::run(&mut report)?,
+            Workload::Merging => merging::run(&mut report)?,
             Workload::Ingest => ingest::run(&mut report)?,
             Workload::Latency => latency::run(&mut report)?,
             Workload::Shuffle => shuffle::run(&mut report, &arguments.shuffle)?,
@@ -179,15 +205,17 @@ fn read(files: &[PathBuf]) -> Result<Vec<Measurement>, Box<dyn Error>> {
 
 /// Draws lines, a file for each parameter of which there are three values.
 fn plot(directory: &Path, measurements: &[Measurement]) -> Result<(), Box<dyn Error>> {
-    let pictures = shuffle::plot::pictures(measurements);
-    if pictures.is_empty() {
-        return Err(
-            "there are no lines to plot: they take three values of --partitions, --buffer-kib or --batch-rows".into()
-        );
+    let mut pictures = shuffle::plot::pictures(measurements);
+    pictures.extend(simulated::pictures(measurements));
+    let adaptive = adaptive::plot::draw(measurements)?;
+    if pictures.is_empty() && adaptive.is_none() {
+        return Err("there are no lines to plot: they take three values of what they go along".into());
     }
-    for (name, picture) in pictures {
+    let drawn = pictures.into_iter().map(|(name, picture)| Ok((name, picture.draw()?)));
+    let drawn = drawn.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
+    for (name, text) in drawn.into_iter().chain(adaptive.map(|text| ("adaptive.svg", text))) {
         let path = directory.join(name);
-        fs::write(&path, picture.draw()?).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
     Ok(())
 }

@@ -124,6 +124,16 @@ pub struct Paced {
     pub idle: Option<Latencies>,
 }
 
+/// What a simulation gave.
+pub struct Simulated {
+    /// How long it would take.
+    pub seconds: f64,
+    /// CPU time that was measured, in seconds.
+    pub cpu: f64,
+    /// How many values of the measured run were compared with what they must be.
+    pub checked: u64,
+}
+
 /// One measurement beside another of the same run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Relative {
@@ -265,9 +275,24 @@ impl Report {
         let cpu = paced.cpu / (case.rows as f64 / 1e6);
         let taken = Taken { seconds: vec![paced.seconds], cpu: vec![cpu], checked: paced.checked, bandwidth: vec![] };
         let mut measurement = self.measurement(case, &taken);
-        measurement.latency = Some(paced.latencies);
+        measurement.latency = Some(paced.latencies).filter(|latencies| latencies.count > 0);
         measurement.idle_loop = paced.idle;
         self.push(measurement);
+    }
+
+    /// Adds what was simulated, whose variant says so.
+    pub fn add_simulated(&mut self, case: Case<'_>, simulated: Simulated) {
+        let Simulated { seconds, cpu, checked } = simulated;
+        let cpu = cpu / (case.rows as f64 / 1e6);
+        self.add(case, &Taken { seconds: vec![seconds], cpu: vec![cpu], checked, bandwidth: vec![] }, None);
+    }
+
+    /// Adds to a measurement what else was found out about it, and says so.
+    pub fn note(&mut self, variant: &str, more: Map<String, Value>, said: &str) {
+        println!("{:<10} {variant:<52} {said}", "");
+        if let Some(measurement) = self.measurements.iter_mut().rev().find(|one| one.variant == variant) {
+            measurement.parameters.extend(more);
+        }
     }
 
     fn add(&mut self, case: Case<'_>, taken: &Taken, relative: Option<Relative>) {

@@ -36,7 +36,7 @@ impl Keys {
     }
 
     /// Makes as many as are asked for.
-    fn sampler(self) -> impl FnMut(&mut StdRng) -> i64 {
+    pub fn sampler(self) -> impl FnMut(&mut StdRng) -> i64 {
         // Up to which share of all rows each key goes.
         let mut shares = Vec::new();
         if let Self::Zipf(count) = self {
@@ -92,7 +92,8 @@ pub fn readings(
     })
 }
 
-fn parted(
+/// Rows in partitions of the same size, made batch by batch: by the number of the first in its partition, and how many.
+pub fn parted(
     rows: usize,
     partitions: usize,
     mut make: impl FnMut(usize, usize) -> Vec<(&'static str, ArrayRef)>,

@@ -351,6 +351,31 @@ fn all_rows_leave_the_gather_and_metrics_tell_of_it() {
 }
 
 #[test]
+fn metrics_tell_what_travels_and_what_each_instance_does() {
+    let how = How { instances: 4, memory: 1 << 20, batch_rows: 64 };
+    let settings = format!("{} SET 'aggregate.phases' = 'one';", how.settings());
+    let mut engine = engine(&stream(30), &settings);
+    let statements = engine.parse("SELECT k, t, count(*) FROM s GROUP BY k, t").unwrap();
+    let plan = engine.plan(&statements[0]).unwrap().unwrap();
+    let mut query = engine.analyze(&plan).unwrap();
+    query.by_ref().for_each(|batch| drop(batch.unwrap()));
+    let metrics = query.metrics();
+    let all = 4 * ROWS as u64;
+    assert_eq!(metrics.exchanged_rows, all);
+    // A key of eight bytes, and a view of 16.
+    assert!((24 * all..200 * all).contains(&metrics.exchanged_bytes), "{} bytes", metrics.exchanged_bytes);
+    let node = metrics.nodes.iter().find(|node| node.label.starts_with("Aggregate")).unwrap();
+    assert_eq!((node.rows_in_each.len(), node.rows_in_each.iter().sum::<u64>()), (4, all));
+    let tasks: Vec<_> = metrics.tasks.iter().map(|task| (task.subquery, task.instance)).collect();
+    assert_eq!(tasks, [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2), (1, 3), (2, 0)]);
+    let busy = |subquery| -> std::time::Duration {
+        metrics.tasks.iter().filter(|task| task.subquery == subquery).map(|task| task.busy).sum()
+    };
+    // A task's turns have its nodes' calls in them.
+    assert!(busy(1) >= node.busy && busy(0) > Duration::ZERO && busy(2) > Duration::ZERO);
+}
+
+#[test]
 fn an_empty_input_has_no_groups() {
     let memory = Memory::default();
     memory.put("s", vec![vec![rows(0, 0, 3).slice(0, 0)], vec![]]).unwrap();

@@ -35,6 +35,7 @@ use thalweg_shuffle::{
 use crate::{
     adapt::tally::Tally,
     clock::Linger,
+    metrics::Exchanged,
     packing::Packing,
     pipe::{Envelope, Sender},
     pool::TaskRef,
@@ -70,6 +71,7 @@ pub struct Scatter {
     is_idle: bool,
     is_closing: bool,
     room: Room,
+    exchanged: Arc<Exchanged>,
 }
 
 /// How the rows of the last batch travel, and those of the next if they are of the same kind.
@@ -132,12 +134,18 @@ impl Scatter {
             is_idle: false,
             is_closing: false,
             room: Room { pool: Pool::new(share.pages), task, is_asked: Arc::default() },
+            exchanged: Arc::default(),
         }
     }
 
     /// The same, which counts rows for a team, and routes them as the team says.
     pub fn with_tally(self, tally: Option<Tally>) -> Self {
         Self { tally, ..self }
+    }
+
+    /// The same, which counts what travels.
+    pub fn counted(self, exchanged: Arc<Exchanged>) -> Self {
+        Self { exchanged, ..self }
     }
 
     /// The output whose batches it takes.
@@ -379,6 +387,7 @@ impl Scatter {
         let Some(How::Pages(packing, _)) = &self.how else { return Ok(()) };
         let arrived = self.open.map_or(0, |(_, arrived)| arrived);
         for (receiver, page) in pages {
+            self.exchanged.add(page.rows(), page.used());
             let event = Event::Batch(Batch::new(page.batch()?));
             let packing = Some(Arc::clone(packing));
             self.lanes[receiver as usize].put(Envelope { packing, ..Envelope::new(event, arrived) });
@@ -395,6 +404,7 @@ impl Scatter {
             }
             let numbers = UInt32Array::from(rows.to_vec());
             let mut copied = Batch::new(take_record_batch(batch.columns(), &numbers)?);
+            self.exchanged.add(rows.len(), copied.columns().get_array_memory_size());
             if let Some(behind) = batch.behind() {
                 copied = copied.with_behind(rows.iter().map(|row| behind[*row as usize]).collect());
             }

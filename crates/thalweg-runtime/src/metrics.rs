@@ -31,6 +31,10 @@ pub struct Metrics {
     pub changes: u64,
     /// How many did, all times together.
     pub moved_groups: u64,
+    /// Rows that were divided by their keys among instances, each time they were; states of groups count as rows.
+    pub exchanged_rows: u64,
+    /// The bytes that these took on their way.
+    pub exchanged_bytes: u64,
     /// Since the query started, until it ended.
     pub elapsed: Duration,
     /// From a row's arrival to the emission of what it caused.
@@ -43,6 +47,8 @@ pub struct Metrics {
     pub held_by: Option<String>,
     /// Each node that has something to tell.
     pub nodes: Vec<NodeMetrics>,
+    /// Each instance of each subquery, where times are measured.
+    pub tasks: Vec<TaskMetrics>,
 }
 
 /// The distribution of latency.
@@ -63,8 +69,8 @@ pub struct NodeMetrics {
     pub label: String,
     /// Rows that it took; of a source, those that it read, where times are measured.
     pub rows_in: u64,
-    /// Rows that its instance took that took most.
-    pub rows_in_most: u64,
+    /// The same of each instance.
+    pub rows_in_each: Vec<u64>,
     /// Rows that it put out.
     pub rows_out: u64,
     /// How long its calls took, where that is measured.
@@ -77,6 +83,52 @@ pub struct NodeMetrics {
     pub state_bytes: u64,
     /// What it held and had not emitted when the query was stopped, for people.
     pub held: String,
+}
+
+/// What one instance of a subquery has done so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskMetrics {
+    /// The subquery's number.
+    pub subquery: usize,
+    /// Which of its instances.
+    pub instance: usize,
+    /// How long its turns took by the clock: its nodes, and what it takes to send and to put in order.
+    pub busy: Duration,
+}
+
+/// Rows that exchanges have divided by keys.
+#[derive(Debug, Default)]
+pub struct Exchanged {
+    rows: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Exchanged {
+    /// So many rows leave for one instance, in so many bytes.
+    pub fn add(&self, rows: usize, bytes: usize) {
+        self.rows.fetch_add(rows as u64, Relaxed);
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+    }
+}
+
+/// How long one instance of a subquery was at work.
+#[derive(Debug)]
+pub struct TaskCounters {
+    subquery: usize,
+    instance: usize,
+    nanos: AtomicU64,
+}
+
+impl TaskCounters {
+    /// A turn took so long.
+    pub fn worked(&self, time: Duration) {
+        self.nanos.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
+    fn metrics(&self) -> TaskMetrics {
+        let busy = Duration::from_nanos(self.nanos.load(Relaxed));
+        TaskMetrics { subquery: self.subquery, instance: self.instance, busy }
+    }
 }
 
 /// The counters of one operator instance.
@@ -125,7 +177,9 @@ pub struct Counters {
     pub(crate) bad_rows: AtomicU64,
     changes: AtomicU64,
     moved_groups: AtomicU64,
+    pub(crate) exchanged: Arc<Exchanged>,
     latency: Mutex<Histogram<u64>>,
+    tasks: Mutex<Vec<Arc<TaskCounters>>>,
     nodes: Mutex<Vec<Arc<NodeCounters>>>,
     partitions: Mutex<Vec<Arc<PartitionProgress>>>,
     has_watermarks: AtomicBool,
@@ -147,7 +201,9 @@ impl Default for Counters {
             bad_rows: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             moved_groups: AtomicU64::new(0),
+            exchanged: Arc::default(),
             latency: Mutex::new(latency),
+            tasks: Mutex::new(Vec::new()),
             nodes: Mutex::new(Vec::new()),
             partitions: Mutex::new(Vec::new()),
             has_watermarks: AtomicBool::new(false),
@@ -176,6 +232,14 @@ impl Counters {
     /// Counters for a source instance, where its time is measured.
     pub fn timed_source(&self, label: &str) -> Option<Arc<NodeCounters>> {
         self.is_timed.load(Relaxed).then(|| self.node(label))
+    }
+
+    /// Counters for an instance of a subquery, where its time is measured.
+    pub fn timed_task(&self, subquery: usize, instance: usize) -> Option<Arc<TaskCounters>> {
+        let task = || Arc::new(TaskCounters { subquery, instance, nanos: AtomicU64::new(0) });
+        let task = self.is_timed.load(Relaxed).then(task)?;
+        self.tasks.lock().push(Arc::clone(&task));
+        Some(task)
     }
 
     /// Counters for one more operator instance.
@@ -243,8 +307,11 @@ impl Counters {
             state_bytes: state_bytes as u64,
             changes: self.changes.load(Relaxed),
             moved_groups: self.moved_groups.load(Relaxed),
+            exchanged_rows: self.exchanged.rows.load(Relaxed),
+            exchanged_bytes: self.exchanged.bytes.load(Relaxed),
             elapsed: self.ended.lock().unwrap_or_else(|| self.started.elapsed()),
             nodes,
+            tasks: self.tasks.lock().iter().map(|task| task.metrics()).collect(),
             ..Metrics::default()
         };
         let latency = self.latency.lock();
@@ -282,7 +349,7 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
         });
         let rows_in = node.rows_in.load(Relaxed);
         all[at].rows_in += rows_in;
-        all[at].rows_in_most = all[at].rows_in_most.max(rows_in);
+        all[at].rows_in_each.push(rows_in);
         all[at].rows_out += node.rows_out.load(Relaxed);
         all[at].busy += Duration::from_nanos(node.nanos.load(Relaxed));
         all[at].late_rows += node.late_rows.load(Relaxed);

@@ -147,7 +147,7 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                         let linger = Linger { most: linger(&settings), clock: clock.clone() };
                         let tally = teams.get(&to).map(|team| Tally::new(Arc::clone(team)));
                         let scatter = Scatter::new(port, parts, key_groups, senders, share, linger, place.clone());
-                        Ok(scatter.with_tally(tally))
+                        Ok(scatter.with_tally(tally).counted(Arc::clone(&shared.counters.exchanged)))
                     };
                     let exchanges = divided.into_iter().map(scatter).collect::<Result<_>>()?;
                     Outlet::Pipes { pipes, exchanges, dealers, is_result }
@@ -157,8 +157,10 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
             let shared = Arc::clone(&shared);
             let team = teams.get(&number).cloned();
             let member = team.map(|team| Member::new(team, instance, place.clone(), clock.clone()));
+            let counters = shared.counters.timed_task(number, instance);
             let task = Task {
                 label,
+                counters,
                 shared,
                 intake,
                 member,

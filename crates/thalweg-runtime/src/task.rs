@@ -24,7 +24,7 @@ use crate::{
     deal::Dealer,
     exchange::Scatter,
     intake::{Pipes, Taken},
-    metrics::Counters,
+    metrics::{Counters, TaskCounters},
     pipe::{Envelope, Place, Sender},
     pool::{Run, TaskRef, Turn},
     source::{SourceReader, Step},
@@ -135,6 +135,8 @@ impl Shared {
 pub struct Task {
     /// The source or sink of the subquery, if it has one: where a panic came from that no operator caused.
     pub label: String,
+    /// How long it was at work, where that is measured.
+    pub counters: Option<Arc<TaskCounters>>,
     /// What its tasks share.
     pub shared: Arc<Shared>,
     /// Where events come from.
@@ -236,7 +238,11 @@ impl Run for Task {
             return self.end();
         }
         let began = self.member.as_ref().map(Member::begin);
+        let started = self.counters.as_ref().map(|_| Instant::now());
         let turn = catch_unwind(AssertUnwindSafe(|| self.turn()));
+        if let (Some(counters), Some(started)) = (&self.counters, started) {
+            counters.worked(started.elapsed());
+        }
         if let (Some(member), Some(began)) = (&self.member, began) {
             member.end(began);
         }

@@ -165,6 +165,11 @@ impl Page {
         self.header.tail as usize - self.layout.bytes(self.capacity())
     }
 
+    /// How many bytes its rows take: of its minipages as far as they are filled, and what lies at its end.
+    pub fn used(&self) -> usize {
+        self.layout.bytes(self.rows()) + (self.header.bytes - self.header.tail) as usize
+    }
+
     /// How many bytes its block has.
     pub fn size(&self) -> usize {
         self.block.len()
