@@ -426,7 +426,7 @@ fn too_little_memory_is_an_error_that_says_how_much_is_needed() {
     let mut engine = Engine::with_connectors(vec![Arc::new(Scripts::new(HashMap::from([("l".to_string(), script)])))]);
     let table =
         "CREATE TABLE l (ts TIMESTAMP, k BIGINT, t STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'script')";
-    engine.sql(&format!("{} {table}", How::tight(3, 1).settings())).unwrap();
+    engine.sql(&format!("{} {table}", How::tight(3, 3).settings())).unwrap();
     let sql = "SELECT window_end, k, max(t) FROM TUMBLE(l, ts, INTERVAL '1' MINUTE) GROUP BY window_end, k";
     let error = engine.sql(sql).unwrap().wait().unwrap_err();
     let message = "a row needs a page of 131072 bytes, and all pages may take 24576 (on the way to Aggregate";
