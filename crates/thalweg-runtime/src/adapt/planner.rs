@@ -28,7 +28,7 @@ use crate::{clock::Clock, simulation::Pick};
 pub struct Planner {
     teams: Vec<Arc<Team>>,
     epoch: AtomicU64,
-    /// By which rules, and how often.
+    /// By which rules, and how often at the least.
     rules: Option<(Rules, Duration)>,
     clock: Clock,
     began: Instant,
@@ -40,16 +40,30 @@ pub struct Planner {
 struct Inner {
     /// Decides which key groups move at a barrier.
     chance: Option<Pick>,
-    looked: Instant,
+    /// When it was looked whether one has too much to do.
+    glanced: Instant,
     seen: Vec<Seen>,
 }
 
 /// The load of a team, of which half is that of the last look, a quarter that of the look before, and so on.
-#[derive(Default)]
 struct Seen {
+    looked: Instant,
     rows: Vec<f64>,
     busy: f64,
+    /// How long its members had been at work since the last look, at the last glance.
+    glanced: Duration,
+    /// For how many looks no instance is taken away: it had too much to do shortly before.
+    alert: u32,
 }
+
+/// So often in an interval it is looked whether one has too much to do.
+const GLANCES: u32 = 8;
+
+/// Who is at work for this share of the time has too much to do: how much, nobody can tell.
+const OVERLOAD: f64 = 0.95;
+
+/// For so many looks no instance is taken away from who had too much to do.
+const ALERT: u32 = 10;
 
 impl Planner {
     /// A planner of these teams, which looks at their loads if the settings say so.
@@ -62,8 +76,8 @@ impl Planner {
             rules: is_adaptive.then(|| (Rules::of(settings), interval)),
             clock,
             began,
-            due: AtomicU64::new(interval.as_nanos() as u64),
-            inner: Mutex::new(Inner { chance, looked: began, seen: teams.iter().map(|_| Seen::default()).collect() }),
+            due: AtomicU64::new((interval / GLANCES).as_nanos() as u64),
+            inner: Mutex::new(Inner { chance, glanced: began, seen: teams.iter().map(|_| Seen::new(began)).collect() }),
             teams,
         }
     }
@@ -93,11 +107,14 @@ impl Planner {
         if passed < self.due.load(Relaxed) {
             return false;
         }
-        self.due.store(passed + interval.as_nanos() as u64, Relaxed);
-        let since = now.saturating_duration_since(std::mem::replace(&mut inner.looked, now));
+        self.due.store(passed + (interval / GLANCES).as_nanos() as u64, Relaxed);
+        let since = now.saturating_duration_since(std::mem::replace(&mut inner.glanced, now));
         let mut tables = Vec::new();
         for (team, seen) in self.teams.iter().zip(&mut inner.seen) {
-            tables.extend(seen.look(team, since, rules).map(|table| (Arc::clone(team), table)));
+            let is_overloaded = seen.glance(team, since);
+            if is_overloaded || now.saturating_duration_since(seen.looked) >= interval {
+                tables.extend(seen.look(team, now, rules, is_overloaded).map(|table| (Arc::clone(team), table)));
+            }
         }
         let moves = !tables.is_empty();
         if moves {
@@ -115,8 +132,22 @@ impl Planner {
 }
 
 impl Seen {
+    fn new(began: Instant) -> Self {
+        Self { looked: began, rows: Vec::new(), busy: 0.0, glanced: Duration::ZERO, alert: 0 }
+    }
+
+    /// Whether the members that have key groups were at work all the time since the last glance, and there are others.
+    fn glance(&mut self, team: &Team, since: Duration) -> bool {
+        let (busy, (used, instances)) = (team.busy(), team.used());
+        let worked = busy.saturating_sub(std::mem::replace(&mut self.glanced, busy));
+        used < instances && !since.is_zero() && worked.as_secs_f64() > OVERLOAD * used as f64 * since.as_secs_f64()
+    }
+
     /// The table that a team should have, if it is another.
-    fn look(&mut self, team: &Team, since: Duration, rules: Rules) -> Option<Table> {
+    fn look(&mut self, team: &Team, now: Instant, rules: Rules, is_overloaded: bool) -> Option<Table> {
+        let since = now.saturating_duration_since(std::mem::replace(&mut self.looked, now));
+        self.glanced = Duration::ZERO;
+        self.alert = if is_overloaded { ALERT } else { self.alert.saturating_sub(1) };
         let Load { rows, busy } = team.take_load();
         if since.is_zero() || rows.iter().all(|rows| *rows == 0) {
             // Nothing came: who takes the result may wait, which says nothing about what is to come.
@@ -130,7 +161,10 @@ impl Seen {
             self.busy = (self.busy + busy) / 2.0;
         }
         let table = team.table().filter(|_| !team.is_changing())?;
-        let load = policy::Load { rows: &self.rows, busy: self.busy };
+        // What waits is not known: all instances get something, and who turns out to have too little gives it back later.
+        let busy = if is_overloaded { f64::INFINITY } else { self.busy };
+        let rules = if self.alert > 0 { Rules { low: 0.0, ..rules } } else { rules };
+        let load = policy::Load { rows: &self.rows, busy };
         let Decision { table: next, reason } = policy::decide(rules, &table, load)?;
         tracing::info!(
             "{}: {} of {} key groups move, instances {} -> {}: {reason}",
@@ -159,4 +193,74 @@ fn by_chance(teams: &[Arc<Team>], pick: &mut Pick) -> Vec<(Arc<Team>, Table)> {
         tables.push((Arc::clone(team), next));
     }
     tables
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_core::KeyGroups;
+
+    use super::*;
+    use crate::metrics::Counters;
+
+    const GROUPS: u16 = 8;
+
+    /// A team of four of which one has all key groups, and its planner.
+    fn of_one() -> (Arc<Team>, Planner, Clock) {
+        let groups = KeyGroups::new(GROUPS).unwrap();
+        let team = Arc::new(Team::new("Aggregate 2".to_string(), groups, 4, Arc::new(Counters::default())));
+        team.set_table(all_to_one());
+        let clock = Clock::simulated();
+        let planner = Planner::new(vec![Arc::clone(&team)], &Settings::default(), None, clock.clone());
+        (team, planner, clock)
+    }
+
+    fn all_to_one() -> Table {
+        let mut table = Table::even(KeyGroups::new(GROUPS).unwrap(), 4);
+        (0..GROUPS).for_each(|group| table.give(KeyGroup(group), 0));
+        table
+    }
+
+    /// Time passes, of which members are at work for so many percent, all together.
+    fn pass(team: &Team, clock: &Clock, millis: u64, percent: u64) {
+        team.came(&[1000; GROUPS as usize]);
+        team.worked(Duration::from_micros(millis * 10 * percent));
+        clock.move_to(clock.now() + Duration::from_millis(millis));
+    }
+
+    #[test]
+    fn who_has_too_much_to_do_gets_help_before_the_interval_is_over() {
+        let (team, planner, clock) = of_one();
+        pass(&team, &clock, 100, 100);
+        assert!(!planner.look(), "it is too early to say");
+        pass(&team, &clock, 25, 100);
+        assert!(planner.look());
+        assert_eq!(team.used(), (4, 4), "what waits is not known");
+    }
+
+    #[test]
+    fn who_has_just_enough_to_do_gets_help_when_the_interval_is_over() {
+        let (team, planner, clock) = of_one();
+        for _ in 0..7 {
+            pass(&team, &clock, 125, 90);
+            assert!(!planner.look());
+        }
+        pass(&team, &clock, 125, 90);
+        assert!(planner.look());
+        assert_eq!(team.used(), (3, 4), "so that each is at work for less than half of the time");
+    }
+
+    #[test]
+    fn instances_stay_for_a_while_where_there_was_too_much_to_do() {
+        let (team, planner, clock) = of_one();
+        pass(&team, &clock, 125, 100);
+        assert!(planner.look());
+        team.set_table(Table::even(KeyGroups::new(GROUPS).unwrap(), 4));
+        for look in 1..ALERT {
+            pass(&team, &clock, 1000, 4);
+            assert!(!planner.look(), "look {look}");
+        }
+        pass(&team, &clock, 1000, 4);
+        assert!(planner.look());
+        assert_eq!(team.used().0, 1);
+    }
 }

@@ -64,7 +64,8 @@ pub struct Decision {
 /// On the same load it has nothing to change in the table that it gave.
 pub fn decide(rules: Rules, table: &Table, load: Load<'_>) -> Option<Decision> {
     let used = table.used();
-    let average = load.busy / used.len() as f64;
+    // Nobody is at work for more than all of the time.
+    let average = (load.busy / used.len() as f64).min(1.0);
     let wanted = wanted(rules, load.busy, used.len(), table.instances());
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
     let is_worth_it = |after: &Table| {

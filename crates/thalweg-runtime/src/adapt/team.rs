@@ -129,6 +129,11 @@ impl Team {
         self.busy.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
+    /// How long members were at work since the load was last taken.
+    pub fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy.load(Relaxed))
+    }
+
     /// What came since this was last asked.
     pub fn take_load(&self) -> Load {
         let rows = self.rows.iter().map(|rows| rows.swap(0, Relaxed)).collect();
@@ -139,6 +144,20 @@ impl Team {
     pub fn table(&self) -> Option<Arc<Table>> {
         let inner = self.inner.lock();
         (!inner.members.iter().any(|member| member.has_left)).then(|| Arc::clone(&inner.table))
+    }
+
+    /// How many instances have key groups, and how many may, behind all that is planned.
+    pub fn used(&self) -> (usize, usize) {
+        let table = Arc::clone(&self.inner.lock().table);
+        (table.used().len(), table.instances())
+    }
+
+    /// This table holds, and nothing changes.
+    #[cfg(test)]
+    pub fn set_table(&self, table: Table) {
+        let mut inner = self.inner.lock();
+        inner.changes.clear();
+        inner.table = Arc::new(table);
     }
 
     /// Whether a change is not over yet.
