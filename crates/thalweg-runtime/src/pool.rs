@@ -225,8 +225,12 @@ impl Drop for Pool {
             // A worker catches the panics of its tasks, so it ends in order.
             thread.join().expect("a worker ends without a panic");
         }
-        let tasks = std::mem::take(&mut *self.queue.inner.lock());
-        drop(tasks);
+        let mut inner = self.queue.inner.lock();
+        let ready: Vec<_> = inner.ready.iter_mut().map(std::mem::take).collect();
+        let others = (std::mem::take(&mut inner.tasks), std::mem::take(&mut inner.timers));
+        // A task that is dropped wakes others, for which the lock is taken.
+        drop(inner);
+        drop((ready, others));
     }
 }
 

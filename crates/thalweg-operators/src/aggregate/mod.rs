@@ -328,6 +328,15 @@ fn put_pane(snapshot: &mut Writer, id: PaneId, groups: &RecordBatch) -> Result<(
     snapshot.batch(groups)
 }
 
+/// What is held, for people.
+fn held(windows: usize, groups: usize) -> String {
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    match windows {
+        0 => String::new(),
+        _ => format!("{windows} open window{} with {groups} group{}", plural(windows), plural(groups)),
+    }
+}
+
 impl Closed {
     fn bytes(&self) -> usize {
         let results: usize = self.results.iter().map(|result| result.get_array_memory_size()).sum();
@@ -472,12 +481,6 @@ impl State for Aggregate {
     }
 
     fn held(&self) -> String {
-        match (self.open.len(), self.panes.values().map(Pane::count).sum::<usize>()) {
-            (0, _) => String::new(),
-            (windows, groups) => {
-                let plural = |count: usize| if count == 1 { "" } else { "s" };
-                format!("{windows} open window{} with {groups} group{}", plural(windows), plural(groups))
-            }
-        }
+        held(self.open.len(), self.panes.values().map(Pane::count).sum())
     }
 }

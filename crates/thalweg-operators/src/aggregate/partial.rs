@@ -1,7 +1,7 @@
 //! The first phase of an aggregate: whoever sends rows aggregates them before they travel.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -16,6 +16,7 @@ use thalweg_core::{
 use super::{
     Call,
     groups::KeyEncoder,
+    held,
     pane::{Arrivals, Pane},
     placing::Rows,
     values::Values,
@@ -230,8 +231,13 @@ impl State for Partial {
     }
 
     fn held(&self) -> String {
-        let groups = self.groups();
-        if groups == 0 { String::new() } else { format!("{groups} groups that were not merged yet") }
+        let windows: BTreeSet<_> = self
+            .panes
+            .keys()
+            .flat_map(|id| self.windowing.windows(*id))
+            .map(|window| (window.end, window.start))
+            .collect();
+        held(windows.len(), self.groups())
     }
 }
 
