@@ -383,6 +383,27 @@ mod tests {
     }
 
     #[test]
+    fn a_state_is_late_for_the_windows_that_are_closed_where_it_comes() {
+        // Windows of 10 every 4: one ends at 10, the next at 14.
+        let grid = || Grid::new(Interval(10), Interval(4), Interval(0)).unwrap();
+        let mut merged = Aggregate::new(parts(grid(), true)).unwrap();
+        assert!(all(&mut merged, |operator, out| operator.on_time(&time(10), out)).is_empty());
+        let mut share = partial(parts(grid(), false));
+        let rows = [Row(3, Some("a"), Some(1)), Row(3, Some("b"), Some(2)), Row(5, Some("a"), Some(4))];
+        all(&mut share, |operator, out| operator.on_batch(0, batch(&rows), out));
+        let states = all(&mut share, |operator, out| operator.flush(out));
+        assert_eq!(states.iter().map(Batch::len).sum::<usize>(), 3, "those of two slices");
+        let mut out = Output::new(7);
+        for states in states {
+            assert_eq!(merged.on_batch(0, states, &mut out).unwrap(), Progress::Done);
+        }
+        assert_eq!((out.take_late(), out.take(7).len()), (3, 0), "all are late for the window that has ended");
+        let found = lines(all(&mut merged, |operator, out| operator.on_time(&time(14), out)));
+        let found: Vec<_> = found.iter().map(|line| line.split(' ').skip(3).collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(found, ["a 4 1 4.0"], "and the first two for all");
+    }
+
+    #[test]
     fn keys_that_do_not_repeat_pass_one_by_one() {
         #[derive(Debug)]
         struct Key;
