@@ -71,8 +71,8 @@ fn settings(random: &mut impl Rng) -> String {
     )
 }
 
-/// The rows of a query in batches of one size, and how many were late. Key groups change hands at barriers, if they may.
-fn whole(mut query: Query, has_barriers: bool) -> (Vec<RecordBatch>, u64) {
+/// The rows of a query in batches of one size, how many were late, and how many key groups changed hands: at barriers, if they may.
+fn whole(mut query: Query, has_barriers: bool) -> (Vec<RecordBatch>, u64, u64) {
     let control = query.control().unwrap();
     let (mut whole, mut found) = (None, Vec::new());
     for (number, batch) in query.by_ref().enumerate() {
@@ -80,7 +80,7 @@ fn whole(mut query: Query, has_barriers: bool) -> (Vec<RecordBatch>, u64) {
         let whole = whole.get_or_insert_with(|| BatchCoalescer::new(batch.schema(), ROWS_COMPARED));
         whole.push_batch(batch).unwrap();
         found.extend(std::iter::from_fn(|| whole.next_completed_batch()));
-        if has_barriers && number % 100 == 99 {
+        if has_barriers && number % 10 == 0 {
             control.request_barrier();
         }
     }
@@ -88,7 +88,8 @@ fn whole(mut query: Query, has_barriers: bool) -> (Vec<RecordBatch>, u64) {
         whole.finish_buffered_batch().unwrap();
         found.extend(whole.next_completed_batch());
     }
-    (found, query.metrics().late_rows)
+    let metrics = query.metrics();
+    (found, metrics.late_rows, metrics.moved_groups)
 }
 
 /// Runs a query alone, and then again and again in other ways.
@@ -101,16 +102,19 @@ fn check(name: &str, engine: impl Fn() -> Engine, query: &str, has_windows: bool
         engine.sql(settings).unwrap();
         whole(engine.sql(query).unwrap(), moves.is_some())
     };
-    let (expected, late) = run("SET 'parallelism' = '1'", None);
+    let (expected, late, _) = run("SET 'parallelism' = '1'", None);
     let rows: usize = expected.iter().map(RecordBatch::num_rows).sum();
     assert!(rows > 100 && (late > 0) == has_windows, "{name}: {rows} rows, {late} late");
+    let mut moved = 0;
     for seed in 0..number(RUNS) {
         let settings = settings(&mut StdRng::seed_from_u64(seed));
-        let (found, found_late) = run(&settings, (seed % 2 == 1).then_some(seed));
+        let (found, found_late, groups) = run(&settings, (seed % 2 == 1).then_some(seed));
+        moved += groups;
         let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
         assert_eq!(wrong, None, "{name}: run {seed} differs in these {ROWS_COMPARED} rows; {settings}");
         assert_eq!((found.len(), found_late), (expected.len(), late), "{name}: run {seed}; {settings}");
     }
+    assert!(!has_windows || moved > 0, "{name}: no key group changed hands");
 }
 
 #[test]

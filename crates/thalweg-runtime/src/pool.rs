@@ -271,6 +271,10 @@ impl Queue {
         // Nobody works on a task that is queued; where somebody just ends a turn, it waits behind none.
         let oldest = task.body.try_lock().and_then(|body| body.as_ref().map(|body| body.oldest())).unwrap_or(0);
         let mut inner = self.inner.lock();
+        // Nobody would take it out again, and it keeps the queue that it is in.
+        if inner.is_closed {
+            return;
+        }
         inner.pushed += 1;
         let number = inner.pushed;
         let node = task.node;
@@ -459,6 +463,35 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(Instant::now() >= at);
+    }
+
+    /// Wakes another task when it is dropped, as who leaves a pipe does.
+    struct Leaves(Option<TaskRef>, #[allow(dead_code, reason = "it is counted")] Arc<()>);
+
+    impl Run for Leaves {
+        fn run(&mut self) -> Turn {
+            Turn::Wait(None)
+        }
+    }
+
+    impl Drop for Leaves {
+        fn drop(&mut self) {
+            self.0.iter().for_each(TaskRef::wake);
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_pool_that_is_dropped() {
+        let alive = Arc::new(());
+        let pool = Pool::new(1, Nodes::one()).unwrap();
+        let [first, second] = [0, 1].map(|number| pool.reserve(number, 2));
+        pool.start(&second, Box::new(Leaves(Some(first.clone()), Arc::clone(&alive))));
+        pool.start(&first, Box::new(Leaves(Some(second), Arc::clone(&alive))));
+        while pool.queue.inner.lock().sleeping[0] == 0 {
+            std::thread::yield_now();
+        }
+        drop(pool);
+        assert_eq!(Arc::strong_count(&alive), 1);
     }
 
     /// Notes on which thread it ran, and its number.

@@ -17,7 +17,7 @@ pub const MOST: usize = 32;
 /// batches of 8192 rows on two cores, in docs/book/scaling.md.
 const LEAST: f64 = 10.0;
 
-/// Whether batches are dealt, where somebody has said how many instances there are, to instances of the nodes that begin with this one, which takes the rows of a source of one instance.
+/// Whether batches are dealt to instances of the nodes that begin with this one, which takes the rows of a source of one instance.
 pub fn is_worthwhile(plan: &Plan, first: NodeId) -> bool {
     let is_source = |id: &NodeId| matches!(plan.node(*id).node, Node::Source(_));
     if plan.settings.parallelism < 2 || !plan.node(first).inputs.iter().all(is_source) {
