@@ -172,6 +172,34 @@ impl Panes {
     }
 }
 
+/// Takes what is found out of what is expected: rows of a window's start, a key, and its count and sum, which are exact. Returns how
+/// many rows there were; or what is wrong, be it that a row comes twice or never.
+pub fn take_groups<T: ArrowPrimitiveType>(
+    expected: &mut [(i64, T::Native)],
+    found: &[RecordBatch],
+    place: impl Fn(i64, i64) -> usize,
+) -> Result<u64, String> {
+    let mut rows = 0;
+    for batch in found {
+        let starts = batch.column(0).as_primitive::<TimestampMicrosecondType>().values();
+        let [keys, counts] = [1, 2].map(|column| batch.column(column).as_primitive::<Int64Type>().values());
+        let sums = batch.column(3).as_primitive::<T>().values();
+        for row in 0..batch.num_rows() {
+            let (start, key, found) = (starts[row], keys[row], (counts[row], sums[row]));
+            // What was found is taken away, so that nothing can come twice and the rest is what is missing.
+            let there = expected.get_mut(place(start, key)).map(std::mem::take).unwrap_or_default();
+            if there != found {
+                return Err(format!("count and sum at {start} of key {key} are {found:?}, they must be {there:?}"));
+            }
+            rows += 1;
+        }
+    }
+    match expected.iter().filter(|(count, _)| *count > 0).count() {
+        0 => Ok(rows),
+        missing => Err(format!("{missing} rows did not come out")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,5 +253,28 @@ mod tests {
         assert!(expected.compare(&[rows(&[first])]).unwrap_err().contains("1 rows came out, 2 must"));
         assert!(expected.compare(&[rows(&[first, (1_000_000, 0.5)])]).unwrap_err().contains("it must be"));
         assert!(expected.compare(&[rows(&[first, (2_000_000, 0.5)])]).unwrap_err().contains("there is no window"));
+    }
+
+    #[test]
+    fn a_group_that_is_wrong_comes_twice_or_never_is_found() {
+        use std::sync::Arc;
+
+        use arrow_array::{ArrayRef, Int64Array, TimestampMicrosecondArray};
+
+        let rows = |rows: &[[i64; 3]]| {
+            let column = |i: usize| Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row[i]))) as ArrayRef;
+            let starts = Arc::new(TimestampMicrosecondArray::from(vec![0; rows.len()])) as ArrayRef;
+            let columns = [("start", starts), ("key", column(0)), ("n", column(1)), ("sum", column(2))];
+            [RecordBatch::try_from_iter(columns).unwrap()]
+        };
+        let take = |found: &[[i64; 3]]| {
+            let mut expected = [(2, 7), (0, 0), (1, 5)];
+            take_groups::<Int64Type>(&mut expected, &rows(found), |_, key| key as usize)
+        };
+        assert_eq!(take(&[[2, 1, 5], [0, 2, 7]]), Ok(2));
+        assert!(take(&[[2, 1, 5]]).unwrap_err().contains("1 rows did not come out"));
+        for wrong in [[0, 2, 8], [2, 1, 5], [1, 1, 0], [9, 1, 0]] {
+            assert!(take(&[[2, 1, 5], [0, 2, 7], wrong]).unwrap_err().contains("they must be"), "{wrong:?}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use thalweg::Engine;
 
 use crate::{
+    expected::take_groups,
     live::{self, Live, TICK_US},
     machine::{Stopwatch, cores},
     measure::{Case, Latencies, Paced, Report, parameters},
@@ -262,26 +263,7 @@ fn check_windows(batches: &[RecordBatch], live: &Live) -> Result<u64, String> {
         let (count, sum) = &mut expected[place(start, live::key(row))];
         (*count, *sum) = (*count + 1, *sum + live::value(row));
     }
-    let mut checked = 0;
-    for batch in batches {
-        let starts = batch.column(0).as_primitive::<TimestampMicrosecondType>().values();
-        let keys = batch.column(1).as_primitive::<Int64Type>().values();
-        let counts = batch.column(2).as_primitive::<Int64Type>().values();
-        let sums = batch.column(3).as_primitive::<Float64Type>().values();
-        for row in 0..batch.num_rows() {
-            let (start, key, found) = (starts[row], keys[row], (counts[row], sums[row]));
-            // What was found is taken away, so that nothing can come twice and the rest is what is missing.
-            let there = expected.get_mut(place(start, key)).map(std::mem::take).unwrap_or_default();
-            if there != found {
-                return Err(format!("count and sum at {start} of key {key} are {found:?}, they must be {there:?}"));
-            }
-            checked += 1;
-        }
-    }
-    match expected.iter().filter(|(count, _)| *count > 0).count() {
-        0 => Ok(checked),
-        missing => Err(format!("{missing} rows did not come out")),
-    }
+    take_groups::<Float64Type>(&mut expected, batches, place)
 }
 
 fn micros(time: Duration) -> f64 {

@@ -18,6 +18,7 @@ use thalweg::Engine;
 use watch::{Moment, Watch};
 
 use crate::{
+    expected::take_groups,
     machine::{Stopwatch, cores},
     measure::{Case, Latencies, Paced, Report, parameters},
 };
@@ -162,22 +163,5 @@ fn check(batches: &[RecordBatch], schedule: &Schedule) -> Result<u64, String> {
         let (count, sum) = &mut expected[place(time, schedule.key(row, time))];
         (*count, *sum) = (*count + 1, *sum + row as i64);
     }
-    let mut checked = 0;
-    for batch in batches {
-        let starts = batch.column(0).as_primitive::<TimestampMicrosecondType>().values();
-        let [keys, counts, sums] = [1, 2, 3].map(|column| batch.column(column).as_primitive::<Int64Type>().values());
-        for row in 0..batch.num_rows() {
-            let (start, key, found) = (starts[row], keys[row], (counts[row], sums[row]));
-            // What was found is taken away, so that nothing can come twice and the rest is what is missing.
-            let there = expected.get_mut(place(start, key)).map(std::mem::take).unwrap_or_default();
-            if there != found {
-                return Err(format!("count and sum at {start} of key {key} are {found:?}, they must be {there:?}"));
-            }
-            checked += 1;
-        }
-    }
-    match expected.iter().filter(|(count, _)| *count > 0).count() {
-        0 => Ok(checked),
-        missing => Err(format!("{missing} rows did not come out")),
-    }
+    take_groups::<Int64Type>(&mut expected, batches, place)
 }

@@ -5,7 +5,7 @@ use thalweg_core::{Error, Interval, Result, connector::Options};
 /// The settings of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How many instances a subquery may have, and how many workers run them.
+    /// How many instances a subquery may have, and how many workers run them, unless there are fewer processors.
     pub parallelism: usize,
     /// Whether the keys of aggregates are divided among instances, also where their rows come in order: once somebody has said how many
     /// instances there are. Without that they are not: the way to an instance costs more than most aggregates save.
@@ -142,7 +142,7 @@ pub const KEYS: [(&str, &str, &str); 22] = [
     (
         "parallelism",
         "a whole number from 1 to 1024",
-        "instances per subquery and workers; the machine's cores by default",
+        "instances per subquery; as many threads, but no more than processors; the machine's cores by default",
     ),
     ("batch.rows", "a whole number from 1 to 1048576", "the most rows in a batch"),
     (
