@@ -4,6 +4,7 @@
 //! aggregates come in as `thalweg-core`'s traits, already compiled.
 //!
 //! * [`filter`], [`map`], [`union`], [`split`], [`limit`]: rows pass
+//! * [`position`]: rows say where they stand in their source
 //! * [`rebatch`]: rows wait for their batch to fill
 //! * [`function`]: what the program that embeds the engine does with rows
 //! * [`window`]: rows are put into windows
@@ -15,6 +16,7 @@ pub mod filter;
 pub mod function;
 pub mod limit;
 pub mod map;
+pub mod position;
 pub mod rebatch;
 pub mod sort;
 pub mod split;
@@ -27,6 +29,7 @@ pub use aggregate::Aggregate;
 pub use filter::Filter;
 pub use limit::Limit;
 pub use map::Map;
+pub use position::Position;
 pub use rebatch::Rebatch;
 pub use sort::Sort;
 pub use split::Split;

@@ -24,6 +24,13 @@ pub enum Node {
     Aggregate(Aggregate),
     /// The first phase of an aggregate: that of the rows of one instance, whose states the [`Node::Aggregate`] behind it merges.
     Partial(Aggregate),
+    /// Appends the column `position`: where each row stands in its source ([`thalweg_core::Origin`]), as a number that follows
+    /// the order of partitions and, within one, of rows.
+    Position,
+    /// Joins rows with equal keys whose event times lie close to each other.
+    IntervalJoin(IntervalJoin),
+    /// Appends to each row of the first input aggregates over the rows of all inputs around it.
+    Over(Over),
     /// Gives the rows of all inputs, which have the same columns.
     Union,
     /// Gives each row to the first of several outputs whose predicate is true for it.
@@ -155,6 +162,103 @@ pub struct AggregateCall {
     pub output: FieldRef,
 }
 
+/// Joins each row of the left input (the first) with the rows of the right one (the second) that have equal keys, none of them null,
+/// and an event time within bounds around its own.
+///
+/// Shape: the columns of the left input, and, unless the join is a semi or anti join, those of the right one. The event time is that
+/// of the left row; of a right join that of the right row; a full join has none. Rows without a partner come where the kind asks for
+/// them, with nulls for the other side.
+///
+/// Source: Zhang et al., "Scalable Online Interval Join on Modern Multicore Processors in OpenMLDB", definition 2.
+#[derive(Clone, Debug)]
+pub struct IntervalJoin {
+    /// Which rows come out.
+    pub kind: JoinKind,
+    /// Values that are equal: over the columns of the left input, and over those of the right one.
+    pub keys: Vec<(Expr, Expr)>,
+    /// The column that carries the event time, of the left and of the right input.
+    pub times: [usize; 2],
+    /// How far a right row's event time may lie behind its left row's.
+    pub distance: Distance,
+    /// What else must be true of a pair, over the columns of `pair`.
+    pub condition: Option<Expr>,
+    /// The columns of a pair: those of the left input, then those of the right one, each under a name of its own.
+    pub pair: DFSchemaRef,
+}
+
+/// Which rows a join gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinKind {
+    /// All pairs.
+    Inner,
+    /// All pairs, and left rows without a partner.
+    Left,
+    /// All pairs, and right rows without a partner.
+    Right,
+    /// All pairs, and rows of both sides without a partner.
+    Full,
+    /// Left rows that have a partner.
+    Semi,
+    /// Left rows that have none.
+    Anti,
+}
+
+/// How far one event time may lie behind another; both ends are included, and less than zero is before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Distance {
+    /// At least so far behind.
+    pub from: Interval,
+    /// At most so far behind. Nothing lies within a distance that ends before it begins.
+    pub to: Interval,
+}
+
+/// Appends to each row of the first input aggregates over rows with the same key around it: over rows of the first input and, if there
+/// are others (a window union), over theirs. Rows of equal event time stand in the order of their positions; rows of other inputs
+/// stand before those of the first.
+///
+/// Shape: the columns of the first input, then the aggregates of all frames. Key, time and arguments are expressions over columns of
+/// the first input that the others have under the same names.
+#[derive(Clone, Debug)]
+pub struct Over {
+    /// The column that carries the event time, of each input.
+    pub times: Vec<usize>,
+    /// By what rows are divided: rows see only rows of the same key. Null is a key.
+    pub keys: Vec<Expr>,
+    /// What is computed.
+    pub frames: Vec<Frame>,
+}
+
+/// Which rows around a row are looked at, and what is computed of them.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// From where to where.
+    pub bounds: FrameBounds,
+    /// The last so many of these only.
+    pub most: Option<usize>,
+    /// Not the row itself (EXCLUDE CURRENT_ROW).
+    pub excludes_row: bool,
+    /// No other row of the same event time (EXCLUDE CURRENT_TIME).
+    pub excludes_time: bool,
+    /// No other row of the first input (INSTANCE_NOT_IN_WINDOW).
+    pub excludes_base: bool,
+    /// The aggregates.
+    pub aggregates: Vec<AggregateCall>,
+}
+
+/// From where to where a frame reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameBounds {
+    /// Rows by their event time, both ends included.
+    Range {
+        /// How far behind the row's time the first one may be, at least; less than zero is before it. `None` is without end.
+        from: Option<Interval>,
+        /// How far behind it the last one may be, at most.
+        to: Interval,
+    },
+    /// Rows by their number: the row itself, and so many before it; `None` is without end.
+    Rows(Option<usize>),
+}
+
 /// Sorts all rows of a bounded input.
 #[derive(Clone, Debug)]
 pub struct Sort {
@@ -249,6 +353,9 @@ impl Node {
             Self::Window(_) => "Window",
             Self::Aggregate(_) => "Aggregate",
             Self::Partial(_) => "Partial",
+            Self::Position => "Position",
+            Self::IntervalJoin(_) => "IntervalJoin",
+            Self::Over(_) => "Over",
             Self::Union => "Union",
             Self::Split(_) => "Split",
             Self::Branch(_) => "Branch",
@@ -263,7 +370,7 @@ impl Node {
     /// Whether each row is treated by itself, so that any number of instances may share the rows.
     pub fn is_stateless(&self) -> bool {
         match self {
-            Self::Filter(_) | Self::Map(_) => true,
+            Self::Filter(_) | Self::Map(_) | Self::Position => true,
             // What it holds goes out before all that others wait for.
             Self::Partial(_) => true,
             // Aligned windows of a row follow from the row alone.
@@ -271,6 +378,7 @@ impl Node {
             Self::Function(function) => function.is_stateless,
             Self::Split(_) => true,
             Self::Source(_) | Self::Values(_) | Self::Aggregate(_) | Self::Union => false,
+            Self::IntervalJoin(_) | Self::Over(_) => false,
             Self::Branch(_) | Self::Batch(_) | Self::Sort(_) | Self::Limit(_) | Self::Sink(_) => false,
         }
     }

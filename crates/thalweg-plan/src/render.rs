@@ -4,11 +4,14 @@ use std::{collections::HashMap, fmt::Write};
 
 use datafusion_expr::Expr;
 use serde_json::{Value, json};
-use thalweg_core::types::sql_name;
+use thalweg_core::{Interval, types::sql_name};
 
 use crate::{
     NodeId, Plan,
-    node::{Anchor, Function, Limit, Node, Sink, Sort, Source, Windowing, Windows},
+    node::{
+        Anchor, Frame, FrameBounds, Function, IntervalJoin, JoinKind, Limit, Node, Over, Sink, Sort, Source, Windowing,
+        Windows,
+    },
     parallel::{Exchange, ParallelPlan, Route, parallelize},
     settings::Merge,
     written,
@@ -208,7 +211,9 @@ fn detail(plan: &Plan, id: NodeId) -> String {
         Node::Map(map) => map_detail(plan, id, &map.expressions),
         Node::Window(windows) => windows_detail(plan, planned.inputs[0], windows),
         Node::Aggregate(_) | Node::Partial(_) => aggregate_detail(plan, id),
-        Node::Union => String::new(),
+        Node::IntervalJoin(join) => join_detail(plan, id, join),
+        Node::Over(over) => over_detail(plan, id, over),
+        Node::Position | Node::Union => String::new(),
         Node::Split(split) => list(split.predicates.iter().map(written)),
         Node::Branch(output) => branch_detail(plan, planned.inputs[0], *output),
         Node::Batch(1) => "of 1 row".to_string(),
@@ -284,6 +289,60 @@ fn aggregate_detail(plan: &Plan, id: NodeId) -> String {
     parts.extend((!keys.is_empty()).then(|| format!("by {keys}")));
     parts.extend((!calls.is_empty()).then(|| format!("compute {calls}")));
     parts.join(" ")
+}
+
+/// `left on a.k = b.k, b.ts within a.ts - 1 s … a.ts + 2 s, where a.x < b.x`
+fn join_detail(plan: &Plan, id: NodeId, join: &IntervalJoin) -> String {
+    let inputs = &plan.node(id).inputs;
+    let time = |side: usize| plan.node(inputs[side]).schema.columns.field(join.times[side]).name().clone();
+    let kind = match join.kind {
+        JoinKind::Inner => "inner",
+        JoinKind::Left => "left",
+        JoinKind::Right => "right",
+        JoinKind::Full => "full",
+        JoinKind::Semi => "semi",
+        JoinKind::Anti => "anti",
+    };
+    let keys = list(join.keys.iter().map(|(left, right)| format!("{} = {}", written(left), written(right))));
+    let on = if keys.is_empty() { String::new() } else { format!(" on {keys}") };
+    let (from, to) = (offset(Some(join.distance.from)), offset(Some(join.distance.to)));
+    let condition = join.condition.as_ref().map(|condition| format!(" where {}", written(condition)));
+    format!("{kind}{on}, {} from {from} to {to} of {}{}", time(1), time(0), condition.unwrap_or_default())
+}
+
+/// `by k on ts: range -2 s to 0 s compute sum(v); rows -3 to 0 compute count(*)`
+fn over_detail(plan: &Plan, id: NodeId, over: &Over) -> String {
+    let time = plan.node(plan.node(id).inputs[0]).schema.columns.field(over.times[0]).name();
+    let keys = list(over.keys.iter().map(written));
+    let by = if keys.is_empty() { String::new() } else { format!("by {keys} ") };
+    let frame = |frame: &Frame| {
+        let bounds = match frame.bounds {
+            FrameBounds::Range { from, to } => format!("range {} to {}", offset(from), offset(Some(to))),
+            FrameBounds::Rows(None) => "rows from the first".to_string(),
+            FrameBounds::Rows(Some(rows)) => format!("{} rows", rows.saturating_add(1)),
+        };
+        let parts = [
+            (frame.most.map(|most| format!("the last {most}"))),
+            frame.excludes_row.then(|| "without the row".to_string()),
+            frame.excludes_time.then(|| "without its time".to_string()),
+            frame.excludes_base.then(|| "without others of the first input".to_string()),
+        ];
+        let parts: String = parts.into_iter().flatten().map(|part| format!(", {part}")).collect();
+        let calls = list(frame.aggregates.iter().map(|call| call.output.name().clone()));
+        format!("{bounds}{parts} compute {calls}")
+    };
+    let frames: Vec<String> = over.frames.iter().map(frame).collect();
+    format!("{by}on {time}: {}", frames.join("; "))
+}
+
+/// How far behind something: `-2 s`, `+3 min`, `0`.
+fn offset(interval: Option<Interval>) -> String {
+    match interval {
+        None => "the first".to_string(),
+        Some(Interval(0)) => "0".to_string(),
+        Some(interval) if interval.0 > 0 => format!("+{interval}"),
+        Some(interval) => interval.to_string(),
+    }
 }
 
 fn branch_detail(plan: &Plan, split: NodeId, output: usize) -> String {

@@ -150,6 +150,8 @@ mod guess {
     pub const KEYED: f64 = 10.6;
     /// An average of 10 k keys of text: 0.0269. A row that is sorted is set as one.
     pub const TEXT: f64 = 26.9;
+    /// A row that is joined with those around it, or aggregated with them; set as one that is sorted twice.
+    pub const AROUND: f64 = 53.8;
     /// A call of a function, of the program or of SQL; set as a text.
     pub const CALL: f64 = 26.9;
     /// An exchange by key, 16 bytes to 32 instances: `exchange-buffered` of the shuffle's page, 0.0064.
@@ -177,6 +179,8 @@ pub fn estimated(plan: &Plan, id: NodeId) -> Cost {
         Node::Split(split) => cost(split.predicates.iter().map(|e| computed(plan, id, e)).sum(), 1.0),
         // Branches share the rows of their split, of which nothing is known.
         Node::Branch(_) => cost(0.0, 1.0),
+        Node::Position => cost(guess::OPERATION, 1.0),
+        Node::IntervalJoin(_) | Node::Over(_) => cost(guess::AROUND, 1.0),
         Node::Union | Node::Limit(_) => cost(guess::READ, 1.0),
         Node::Batch(_) => cost(guess::COPY, 1.0),
         Node::Function(_) => cost(guess::CALL, 1.0),

@@ -11,6 +11,7 @@
 //! shares any rows with any number of instances. Here it has as many instances as what it takes its rows from, so that the order
 //! of each source partition stays, or gets its rows in turn ([`deal`]).
 
+use datafusion_expr::Expr;
 use thalweg_core::KeyGroups;
 
 use super::{
@@ -99,7 +100,7 @@ fn is_free(plan: &Plan, id: NodeId, subquery: &Draft) -> bool {
 /// Whether a node runs with its only input: it has no state, or there is just one instance.
 fn joins(plan: &Plan, id: NodeId, drafts: &[Draft], before: SubqueryId) -> bool {
     let node = &plan.node(id).node;
-    let begins_anew = matches!(node, Node::Aggregate(_) | Node::Branch(_));
+    let begins_anew = matches!(node, Node::Aggregate(_) | Node::IntervalJoin(_) | Node::Over(_) | Node::Branch(_));
     let follows = node.is_stateless() || (most(drafts, before) == 1 && !begins_anew);
     // An output of a split does nothing: it goes with what takes its rows.
     let is_output = matches!(plan.node(plan.node(id).inputs[0]).node, Node::Branch(_));
@@ -116,10 +117,25 @@ pub(super) fn divides_keys(settings: &Settings) -> bool {
     settings.divides_keys || settings.merge == Merge::Arrival
 }
 
-/// Whether a node is an aggregate whose keys are divided.
+/// Whether the keys of a node are divided. Those of joins always are: they have more to do than an exchange.
 pub(super) fn divides(plan: &Plan, id: NodeId) -> bool {
-    let Node::Aggregate(aggregate) = &plan.node(id).node else { return false };
-    (divides_keys(&plan.settings) || plan.first_phase(id).is_some()) && is_divided_by_keys(aggregate)
+    match &plan.node(id).node {
+        Node::Aggregate(aggregate) => {
+            (divides_keys(&plan.settings) || plan.first_phase(id).is_some()) && is_divided_by_keys(aggregate)
+        }
+        node => keys(node, 0).is_some_and(|keys| !keys.is_empty()),
+    }
+}
+
+/// What the rows of one of a node's inputs are divided by, if they may be.
+pub(super) fn keys(node: &Node, input: usize) -> Option<Vec<&Expr>> {
+    match node {
+        Node::Aggregate(aggregate) => Some(aggregate.keys.iter().collect()),
+        Node::Over(over) => Some(over.keys.iter().collect()),
+        Node::IntervalJoin(join) if input == 0 => Some(join.keys.iter().map(|(left, _)| left).collect()),
+        Node::IntervalJoin(join) => Some(join.keys.iter().map(|(_, right)| right).collect()),
+        _ => None,
+    }
 }
 
 fn size(plan: &Plan, id: NodeId, before: &[SubqueryId], drafts: &[Draft]) -> Size {
@@ -129,7 +145,7 @@ fn size(plan: &Plan, id: NodeId, before: &[SubqueryId], drafts: &[Draft]) -> Siz
         return Size::UpTo(plan.settings.parallelism.min(partitions).max(1));
     };
     match node {
-        Node::Aggregate(_) if divides(plan, id) => {
+        Node::Aggregate(_) | Node::IntervalJoin(_) | Node::Over(_) if divides(plan, id) => {
             Size::UpTo(plan.settings.parallelism.min(KeyGroups::default().count()))
         }
         Node::Partial(_) => Size::As(first),
@@ -168,10 +184,8 @@ pub(super) fn is_dealt(subquery: SubqueryId, drafts: &[Draft]) -> bool {
 }
 
 fn keyed(plan: &Plan, id: NodeId, size: Size) -> Vec<Keyed> {
-    match &plan.node(id).node {
-        Node::Aggregate(aggregate) if size != Size::UpTo(1) => {
-            vec![Keyed { node: id, by: (0..aggregate.keys.len()).collect() }]
-        }
+    match keys(&plan.node(id).node, 0) {
+        Some(keys) if size != Size::UpTo(1) => vec![Keyed { node: id, by: (0..keys.len()).collect() }],
         _ => Vec::new(),
     }
 }

@@ -138,12 +138,12 @@ pub fn parallelize(plan: &Plan) -> ParallelPlan {
 fn wired(plan: &Plan, drafts: &[Draft], instances: &[usize]) -> ParallelPlan {
     let subquery = |(draft, count): (&Draft, &usize)| {
         let port = if let Node::Branch(output) = plan.node(draft.nodes[0]).node { output } else { 0 };
-        let exchange = |from: &SubqueryId| Exchange {
+        let exchange = |(input, from): (usize, &SubqueryId)| Exchange {
             from: *from,
             port,
-            route: route(plan, drafts, draft, *count, *from, instances[from.0]),
+            route: route(plan, drafts, draft, *count, input, instances[from.0]),
         };
-        let inputs = draft.inputs.iter().map(exchange).collect();
+        let inputs = draft.inputs.iter().enumerate().map(exchange).collect();
         Subquery { nodes: draft.nodes.clone(), instances: *count, inputs, keyed: draft.keyed.clone() }
     };
     ParallelPlan { subqueries: drafts.iter().zip(instances).map(subquery).collect() }
@@ -156,14 +156,14 @@ fn has_turns(plan: &Plan, drafts: &[Draft], from: SubqueryId) -> bool {
     cut::is_dealt(from, drafts) && last.is_some_and(|last| !matches!(plan.node(*last).node, Node::Partial(_)))
 }
 
-/// How the instances of a subquery take the rows of those of another.
-fn route(plan: &Plan, drafts: &[Draft], draft: &Draft, instances: usize, from: SubqueryId, senders: usize) -> Route {
-    let first = draft.nodes[0];
-    match (&plan.node(first).node, draft.keyed.first()) {
+/// How the instances of a subquery take the rows of one of its inputs.
+fn route(plan: &Plan, drafts: &[Draft], draft: &Draft, instances: usize, input: usize, senders: usize) -> Route {
+    let (first, from) = (draft.nodes[0], draft.inputs[input]);
+    match (cut::keys(&plan.node(first).node, input), draft.keyed.first()) {
         _ if instances == 1 && senders > 1 && has_turns(plan, drafts, from) => Route::InTurn,
         _ if instances == 1 => Route::Gather(order::merge(plan, first, senders > 1 && cut::is_divided(from, drafts))),
-        (Node::Aggregate(aggregate), Some(keyed)) => {
-            let keys = keyed.by.iter().map(|key| aggregate.keys[*key].clone()).collect();
+        (Some(keys), Some(keyed)) => {
+            let keys = keyed.by.iter().map(|key| keys[*key].clone()).collect();
             Route::Keyed { keys, groups: KeyGroups::default() }
         }
         _ if matches!(draft.size, Size::UpTo(_)) => Route::RoundRobin,

@@ -30,11 +30,11 @@ pub fn must_gather(plan: &Plan, id: NodeId) -> bool {
 fn sees_order(plan: &Plan, id: NodeId) -> bool {
     let node = &plan.node(id).node;
     match node {
-        // Rows that it finds equal are equal.
-        Node::Sort(_) => false,
+        // Rows that they find equal are equal.
+        Node::Sort(_) | Node::IntervalJoin(_) | Node::Over(_) => false,
         Node::Aggregate(_) | Node::Partial(_) => plan.settings.float_sum == FloatSum::Fast,
         Node::Union | Node::Branch(_) => plan.consumers(id).any(|consumer| sees_order(plan, consumer)),
-        Node::Filter(_) | Node::Map(_) | Node::Window(_) | Node::Split(_) if node.is_stateless() => {
+        Node::Filter(_) | Node::Map(_) | Node::Position | Node::Window(_) | Node::Split(_) if node.is_stateless() => {
             plan.consumers(id).any(|consumer| sees_order(plan, consumer))
         }
         _ => true,

@@ -169,6 +169,7 @@ impl Lowering<'_> {
                 end: WindowColumn::End as usize,
                 is_cumulating: self.is_cumulating(&stream),
             }),
+            position: None,
             is_bounded: input.is_bounded,
         };
         let node = Node::Aggregate(Aggregate { windowing, keys, aggregates });

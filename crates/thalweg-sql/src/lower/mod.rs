@@ -122,6 +122,7 @@ impl Lowering<'_> {
             columns,
             time: readable.watermark.map(|watermark| watermark.column),
             window: None,
+            position: None,
             is_bounded: readable.is_bounded,
         };
         let schema = readable.stream.clone().unwrap_or(schema);
@@ -233,6 +234,7 @@ impl Lowering<'_> {
             columns: self.unique(logical.fields().iter().map(|field| field.as_ref().clone())),
             time: shared(schemas.iter().all(|s| s.time == schemas[0].time)).and_then(|s| s.time),
             window: shared(schemas.iter().all(|s| s.window == schemas[0].window)).and_then(|s| s.window),
+            position: shared(schemas.iter().all(|s| s.position == schemas[0].position)).and_then(|s| s.position),
             is_bounded: schemas.iter().all(|s| s.is_bounded),
         };
         let node = self.plan.add(Node::Union, nodes, schema);

@@ -90,6 +90,7 @@ impl Lowering<'_> {
                 end: width + WindowColumn::End as usize,
                 is_cumulating: windows.step.is_some(),
             }),
+            position: input.position,
             is_bounded: input.is_bounded,
         };
         stream.node = self.plan.add(Node::Window(windows), vec![stream.node], schema.clone());

@@ -14,7 +14,7 @@ use thalweg_core::{
 };
 use thalweg_expressions::{aggregate, compile as compile_expression, constant_rows};
 use thalweg_operators::{
-    Aggregate, Filter, Limit, Map, Rebatch, Sort, Split, Union, Window,
+    Aggregate, Filter, Limit, Map, Position, Rebatch, Sort, Split, Union, Window,
     aggregate::{Call, Partial, Parts, functions::native, partial, windowing::Windowing},
     window::{Clock, WindowSpec},
 };
@@ -164,6 +164,8 @@ impl Compiler<'_> {
                 vec![make(move || Ok(Window::new(spec.clone(), Arc::clone(&output))))]
             }
             Node::Aggregate(_) | Node::Partial(_) => self.aggregate(id, output)?,
+            Node::Position => vec![make(move || Ok(Position::new(Arc::clone(&output))))],
+            Node::IntervalJoin(_) | Node::Over(_) => return Err(Error::bug("to be written")),
             Node::Union => vec![make(move || Ok(Union::new(Arc::clone(&output))))],
             Node::Split(split) => {
                 let compiled = split.predicates.iter().map(|e| compile_expression(e, self.input(id)));
