@@ -4,26 +4,41 @@ use std::cmp::Ordering;
 
 use arrow_array::{Array, BinaryArray};
 
-use crate::{Timestamp, Window};
+use crate::{Interval, Timestamp, Window};
 
-/// Where each physical row of a batch stands among the rows of all instances of an operator that emits window by window: by the
-/// window's end, its start, and the keys.
+/// Where each physical row of a batch stands among the rows of all instances of an operator that emits in an order.
 ///
-/// All rows of a batch are of one window. What an operator makes of a row stands where the row stood.
+/// An operator that emits window by window says of a batch of one window which that is, and orders its rows by their keys. One that
+/// emits in the order of event time says each row's time, as if it were a window of the shortest length there is. What an operator makes
+/// of a row stands where the row stood.
 #[derive(Clone, Debug)]
 pub struct Positions {
-    /// The window.
-    pub window: Window,
-    /// The instant, in event time, at which the window is over: who emits in order has emitted all windows that were over at the
-    /// watermark that it passed, and emits none of them later. Never earlier for a window that ends later.
-    pub over: Timestamp,
+    place: Place,
     keys: BinaryArray,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    /// All rows are of this window, which is over at this instant.
+    Window(Window, Timestamp),
+    /// The time of each row, ascending.
+    Times(Box<[i64]>),
 }
 
 impl Positions {
     /// The positions of a window's rows by their keys: bytes that compare as the rows do, one per physical row.
+    ///
+    /// `over` is the instant, in event time, at which the window is over: who emits in order has emitted all windows that were over at
+    /// the watermark that it passed, and emits none of them later. Never earlier for a window that ends later.
     pub fn new(window: Window, over: Timestamp, keys: BinaryArray) -> Self {
-        Self { window, over, keys }
+        Self { place: Place::Window(window, over), keys }
+    }
+
+    /// The positions of rows by their event times, ascending, and those of one time by their keys. Who emits them has emitted all rows
+    /// before the watermark that it passed.
+    pub fn in_time(times: Box<[i64]>, keys: BinaryArray) -> Self {
+        assert_eq!(times.len(), keys.len(), "one time per row");
+        Self { place: Place::Times(times), keys }
     }
 
     /// Of how many rows these are the positions.
@@ -36,10 +51,37 @@ impl Positions {
         self.len() == 0
     }
 
-    /// How the windows of these and other rows follow each other.
-    pub fn compare_windows(&self, other: &Self) -> Ordering {
-        let place = |positions: &Self| (positions.window.end, positions.window.start);
-        place(self).cmp(&place(other))
+    /// The window of a row.
+    pub fn window(&self, row: usize) -> Window {
+        match &self.place {
+            Place::Window(window, _) => *window,
+            Place::Times(times) => {
+                let start = Timestamp(times[row]);
+                Window { start, end: start.plus(Interval(1)) }
+            }
+        }
+    }
+
+    /// When the window of a row is over.
+    pub fn over(&self, row: usize) -> Timestamp {
+        match &self.place {
+            Place::Window(_, over) => *over,
+            Place::Times(_) => self.window(row).end,
+        }
+    }
+
+    /// Whether all rows are of one window.
+    pub fn is_of_one_window(&self) -> bool {
+        matches!(self.place, Place::Window(..))
+    }
+
+    /// How a row and one of other positions follow each other.
+    pub fn compare(&self, row: usize, other: &Self, other_row: usize) -> Ordering {
+        let place = |positions: &Self, row| {
+            let Window { start, end } = positions.window(row);
+            (end, start)
+        };
+        place(self, row).cmp(&place(other, other_row)).then_with(|| self.key(row).cmp(other.key(other_row)))
     }
 
     /// The key of a row, as bytes that compare as the rows of a window do.
@@ -50,11 +92,16 @@ impl Positions {
     /// The positions of these rows, in this order; a row may be there more than once.
     pub fn of(&self, rows: &[u32]) -> Self {
         let keys = BinaryArray::from_iter_values(rows.iter().map(|row| self.key(*row as usize)));
-        Self { keys, ..self.clone() }
+        let place = match &self.place {
+            Place::Times(times) => Place::Times(rows.iter().map(|row| times[*row as usize]).collect()),
+            window => window.clone(),
+        };
+        Self { place, keys }
     }
 
     /// How many bytes of memory they keep alive.
     pub fn bytes(&self) -> usize {
-        self.keys.get_array_memory_size()
+        let times = if let Place::Times(times) = &self.place { size_of_val(&times[..]) } else { 0 };
+        self.keys.get_array_memory_size() + times
     }
 }

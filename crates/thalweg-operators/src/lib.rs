@@ -10,10 +10,12 @@
 //! * [`window`]: rows are put into windows
 //! * [`sort`]: rows wait for the end
 //! * [`aggregate`]: rows become groups
+//! * [`interval`]: rows meet others with the same key and a time near their own
 
 pub mod aggregate;
 pub mod filter;
 pub mod function;
+pub mod interval;
 pub mod limit;
 pub mod map;
 pub mod position;
@@ -27,6 +29,7 @@ mod rows;
 
 pub use aggregate::Aggregate;
 pub use filter::Filter;
+pub use interval::{IntervalJoin, Over};
 pub use limit::Limit;
 pub use map::Map;
 pub use position::Position;

@@ -18,7 +18,7 @@ pub mod partial;
 mod places;
 pub mod placing;
 pub mod sliding;
-mod values;
+pub(crate) mod values;
 pub mod windowing;
 
 #[cfg(test)]

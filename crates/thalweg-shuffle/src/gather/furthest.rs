@@ -27,13 +27,13 @@ pub struct Furthest {
 impl Furthest {
     /// A row has come so far.
     pub fn new(place: Place<'_>) -> Self {
-        let Positions { window, over, .. } = *place.positions;
-        Self { window, over, key: place.positions.key(place.row).to_vec(), sender: place.sender }
+        let Place { positions, row, sender } = place;
+        Self { window: positions.window(row), over: positions.over(row), key: positions.key(row).to_vec(), sender }
     }
 
     /// Whether a row that stands there belongs before it.
     pub fn is_behind(&self, place: Place<'_>) -> bool {
-        let window = place.positions.window;
+        let window = place.positions.window(place.row);
         let windows = (window.end, window.start).cmp(&(self.window.end, self.window.start));
         let order = windows.then_with(|| place.positions.key(place.row).cmp(&self.key));
         order.then(place.sender.cmp(&self.sender)) == Ordering::Less

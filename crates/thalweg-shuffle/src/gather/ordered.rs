@@ -144,7 +144,7 @@ impl Ordered {
 
     /// The senders that the next row waits for, where [`Self::next`] has just given none.
     pub fn awaited(&self, reached: impl Fn(usize) -> Timestamp) -> impl Iterator<Item = usize> {
-        let over = self.senders[self.tree.winner()].first().map(|first| first.positions.over);
+        let over = self.senders[self.tree.winner()].place().map(|(positions, row)| positions.over(row));
         let is_awaited = move |number: &usize| {
             let Sender { head, is_passed_over, .. } = &self.senders[*number];
             head.is_none() && !is_passed_over && over.is_some_and(|over| reached(*number) < over)
@@ -178,7 +178,7 @@ impl Ordered {
             }
             let winner = self.tree.winner();
             let Some(first) = self.senders[winner].first() else { break };
-            let is_ready = first.positions.over <= until;
+            let is_ready = first.positions.over(first.physical(self.senders[winner].done)) <= until;
             // What belongs before rows that have left has nothing to wait for.
             if !is_ready && !self.is_overtaken(winner) {
                 break;
@@ -186,7 +186,7 @@ impl Ordered {
             streak = if streak.0 == winner { (winner, streak.1 + 1) } else { (winner, 1) };
             // A batch might leave as a whole.
             let looks = streak.1 >= STREAK || self.senders[winner].done == 0 || mixed.is_empty();
-            let rows = if looks && is_ready { self.run() } else { 1 };
+            let rows = if looks && is_ready { self.run(until) } else { 1 };
             if rows >= RUN {
                 if !mixed.is_empty() {
                     break;
@@ -216,20 +216,20 @@ impl Ordered {
         empty.map(|(number, _)| reached(number)).min().unwrap_or(Timestamp::MAX)
     }
 
-    /// How many rows of the winner's first batch come before the others' first rows, at least one: looked for in steps that double, and
-    /// then between the last two.
-    fn run(&self) -> usize {
+    /// How many rows of the winner's first batch may leave and come before the others' first rows, at least one: looked for in steps that
+    /// double, and then between the last two.
+    fn run(&self, until: Timestamp) -> usize {
         let winner = self.tree.winner();
         let sender = &self.senders[winner];
         let Some(first) = sender.first() else { return 0 };
-        let left = first.batch.len() - sender.done;
+        let left = first.ready(sender.done, until);
         let runner_up = self.tree.runner_up(is_before(&self.senders));
         let Some((other, runner_up)) = runner_up.and_then(|other| Some((other, self.senders[other].place()?))) else {
             return left;
         };
         let comes_first = |number: usize| {
-            let place = (first.positions.as_ref(), first.physical(sender.done + number));
-            match compare(place, runner_up) {
+            let row = first.physical(sender.done + number);
+            match first.positions.compare(row, runner_up.0, runner_up.1) {
                 Ordering::Equal => winner < other,
                 order => order == Ordering::Less,
             }
@@ -313,7 +313,7 @@ impl Sender {
     fn find_head(&mut self) {
         self.head = self.first().map(|first| {
             let row = first.physical(self.done);
-            let window = first.positions.window;
+            let window = first.positions.window(row);
             Head { window: (window.end, window.start), prefix: prefix(first.positions.key(row)), row }
         });
     }
@@ -327,6 +327,21 @@ impl Sender {
 }
 
 impl Waiting {
+    /// How many rows from this one on are of windows that are over at `until`; the first of them is.
+    fn ready(&self, done: usize, until: Timestamp) -> usize {
+        let left = self.batch.len() - done;
+        let is_ready = |number: usize| self.positions.over(self.physical(done + number)) <= until;
+        if self.positions.is_of_one_window() || is_ready(left - 1) {
+            return left;
+        }
+        let (mut ready, mut waits) = (0, left - 1);
+        while waits - ready > 1 {
+            let middle = ready + (waits - ready) / 2;
+            if is_ready(middle) { ready = middle } else { waits = middle }
+        }
+        ready + 1
+    }
+
     /// The physical row of a selected one.
     fn physical(&self, number: usize) -> usize {
         self.batch.selection().map_or(number, |selection| selection.rows()[number] as usize)
@@ -340,15 +355,11 @@ fn is_before(senders: &[Sender]) -> impl Fn(usize, usize) -> bool + '_ {
             return senders[a].head.is_some() || (senders[b].head.is_none() && a < b);
         };
         let order = (left.window, left.prefix).cmp(&(right.window, right.prefix)).then_with(|| {
-            let place = |sender: usize| senders[sender].place();
-            place(a).zip(place(b)).map_or(Ordering::Equal, |(a, b)| compare(a, b))
+            let places = senders[a].place().zip(senders[b].place());
+            places.map_or(Ordering::Equal, |((left, a), (right, b))| left.compare(a, right, b))
         });
         order.then(a.cmp(&b)) == Ordering::Less
     }
-}
-
-fn compare((left, a): (&Positions, usize), (right, b): (&Positions, usize)) -> Ordering {
-    left.compare_windows(right).then_with(|| left.key(a).cmp(right.key(b)))
 }
 
 /// The first bytes of a key, as a number that compares as they do.

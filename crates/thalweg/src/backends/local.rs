@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, SortOptions, TimeUnit};
 use datafusion_common::DFSchema;
-use datafusion_expr::ExprSchemable;
+use datafusion_expr::{Expr, ExprSchemable};
 use thalweg_core::{
     Batch, Error, KeyGroups, Operator, Progress, Result,
     aggregate::Exactness,
@@ -14,8 +14,9 @@ use thalweg_core::{
 };
 use thalweg_expressions::{aggregate, compile as compile_expression, constant_rows};
 use thalweg_operators::{
-    Aggregate, Filter, Limit, Map, Position, Rebatch, Sort, Split, Union, Window,
+    Aggregate, Filter, IntervalJoin, Limit, Map, Over, Position, Rebatch, Sort, Split, Union, Window,
     aggregate::{Call, Partial, Parts, functions::native, partial, windowing::Windowing},
+    interval::{Frame, Input, join, join::Condition, over},
     window::{Clock, WindowSpec},
 };
 use thalweg_plan::{
@@ -165,7 +166,8 @@ impl Compiler<'_> {
             }
             Node::Aggregate(_) | Node::Partial(_) => self.aggregate(id, output)?,
             Node::Position => vec![make(move || Ok(Position::new(Arc::clone(&output))))],
-            Node::IntervalJoin(_) | Node::Over(_) => return Err(Error::bug("to be written")),
+            Node::IntervalJoin(join) => vec![self.interval_join(id, join, output)?],
+            Node::Over(over) => vec![self.over(id, over, output)?],
             Node::Union => vec![make(move || Ok(Union::new(Arc::clone(&output))))],
             Node::Split(split) => {
                 let compiled = split.predicates.iter().map(|e| compile_expression(e, self.input(id)));
@@ -333,6 +335,78 @@ impl Compiler<'_> {
         Ok(made)
     }
 
+    /// Aggregates over the rows around each row.
+    fn over(&self, id: NodeId, over: &node::Over, output: SchemaRef) -> Result<Make> {
+        let exact_floats = self.settings().float_sum == FloatSum::Exact;
+        let mut inputs = Vec::new();
+        for (input, time) in self.plan.node(id).inputs.iter().zip(&over.times) {
+            let schema = &self.plan.node(*input).schema;
+            let keys = over.keys.iter().map(|key| compile_expression(key, &schema.columns)).collect::<Result<_>>()?;
+            let calls = over.frames.iter().flat_map(|frame| &frame.aggregates);
+            let calls = calls.map(|call| aggregate_call(call, &schema.columns, exact_floats)).collect::<Result<_>>()?;
+            inputs.push(over::OverInput { input: Input { time: *time, position: schema.position, keys }, calls });
+        }
+        let frame = |frame: &node::Frame| {
+            let node::Frame { bounds, most, excludes_row, excludes_time, excludes_base, .. } = *frame;
+            (Frame { bounds, most, excludes_row, excludes_time, excludes_base }, frame.aggregates.len())
+        };
+        let frames: Vec<_> = over.frames.iter().map(frame).collect();
+        let key_types = types(over.keys.iter(), self.input(id))?;
+        let (key_groups, settings) = (self.key_groups, self.settings());
+        let (batch_rows, allowed, has_positions) =
+            (settings.batch_rows, settings.late_allowed, self.cut.has_positions(id));
+        Ok(make(move || {
+            Over::new(over::Parts {
+                inputs: inputs.clone(),
+                key_types: key_types.clone(),
+                frames: frames.clone(),
+                output: Arc::clone(&output),
+                batch_rows,
+                key_groups,
+                has_positions,
+                allowed,
+            })
+        }))
+    }
+
+    fn interval_join(&self, id: NodeId, join: &node::IntervalJoin, output: SchemaRef) -> Result<Make> {
+        let [left, right] = [0, 1].map(|side| &self.plan.node(self.plan.node(id).inputs[side]).schema);
+        let mut inputs = [(left, 0), (right, 1)].map(|(schema, side)| Input {
+            time: join.times[side],
+            position: schema.position,
+            keys: Vec::new(),
+        });
+        for (one, other) in &join.keys {
+            inputs[0].keys.push(compile_expression(one, &left.columns)?);
+            inputs[1].keys.push(compile_expression(other, &right.columns)?);
+        }
+        let kinds = |schema: &StreamSchema| columns(schema).fields().iter().map(|f| f.data_type().clone()).collect();
+        let input_types: [Vec<DataType>; 2] = [kinds(left), kinds(right)];
+        let key_types = types(join.keys.iter().map(|(left, _)| left), &left.columns)?;
+        let pair = columns(&StreamSchema::plain(Arc::clone(&join.pair), true));
+        let compiled =
+            join.condition.as_ref().map(|predicate| compile_expression(predicate, &join.pair)).transpose()?;
+        let condition = compiled.map(|predicate| Condition { predicate, pair });
+        let (kind, distance, settings, key_groups) = (join.kind, join.distance, self.settings(), self.key_groups);
+        let (batch_rows, allowed, has_positions) =
+            (settings.batch_rows, settings.late_allowed, self.cut.has_positions(id));
+        Ok(make(move || {
+            IntervalJoin::new(join::Parts {
+                kind,
+                inputs: inputs.clone(),
+                types: input_types.clone(),
+                key_types: key_types.clone(),
+                distance,
+                condition: condition.clone(),
+                output: Arc::clone(&output),
+                batch_rows,
+                key_groups,
+                has_positions,
+                allowed,
+            })
+        }))
+    }
+
     /// Windows over local timestamps follow the zone of the event time behind them.
     fn clock_of(&self, stream: &StreamSchema) -> Result<Clock> {
         match stream.time.map(|column| stream.columns.field(column).data_type().clone()) {
@@ -340,6 +414,12 @@ impl Compiler<'_> {
             _ => Ok(Clock::Utc),
         }
     }
+}
+
+/// The types of expressions.
+fn types<'a>(expressions: impl Iterator<Item = &'a Expr>, input: &DFSchema) -> Result<Vec<DataType>> {
+    let kinds = expressions.map(|expression| expression.get_type(input));
+    kinds.collect::<Result<_, _>>().map_err(|error| Error::bug(error.to_string()))
 }
 
 fn aggregate_call(call: &node::AggregateCall, input: &DFSchema, exact_floats: bool) -> Result<Call> {

@@ -1,0 +1,127 @@
+//! Which rows around a row are looked at.
+
+use std::ops::Range;
+
+use thalweg_core::Interval;
+use thalweg_plan::node::FrameBounds;
+
+use super::{
+    entry::{At, BASE, Entry},
+    lines::Line,
+};
+
+/// Which rows around a row are looked at.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// From where to where.
+    pub bounds: FrameBounds,
+    /// The last so many of these only.
+    pub most: Option<usize>,
+    /// Not the row itself.
+    pub excludes_row: bool,
+    /// No other row of the same time.
+    pub excludes_time: bool,
+    /// No other row of the first input.
+    pub excludes_base: bool,
+}
+
+/// The last rows before a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Spared {
+    /// So many.
+    rows: usize,
+    /// Whether those of the first input do not count.
+    but_base: bool,
+}
+
+impl Spared {
+    /// How many rows are before those.
+    pub fn before(&self, rows: &[Entry]) -> usize {
+        if !self.but_base {
+            return rows.len().saturating_sub(self.rows);
+        }
+        let mut counted = (0..rows.len()).rev().filter(|place| rows[*place].rank != BASE);
+        match self.rows.checked_sub(1) {
+            None => rows.len(),
+            Some(others) => counted.nth(others).unwrap_or(0),
+        }
+    }
+}
+
+impl Frame {
+    /// How far behind a row the last one may be that it sees.
+    pub fn ahead(&self) -> i64 {
+        match self.bounds {
+            FrameBounds::Range { to, .. } => to.0.max(0),
+            FrameBounds::Rows(_) => 0,
+        }
+    }
+
+    /// How far before a row the first one may be that it sees; `None` where that has no end.
+    pub fn back(&self) -> Option<i64> {
+        match self.bounds {
+            FrameBounds::Range { from, .. } => from.map(|from| from.0.min(0).saturating_neg()),
+            FrameBounds::Rows(_) => Some(0),
+        }
+    }
+
+    /// Which rows before a row it may see, however old they are.
+    pub fn spared(&self) -> Option<Spared> {
+        match self.bounds {
+            FrameBounds::Range { .. } => None,
+            FrameBounds::Rows(before) => {
+                Some(Spared { rows: before.unwrap_or(usize::MAX), but_base: self.excludes_base })
+            }
+        }
+    }
+
+    /// Whether a row is looked at itself.
+    fn sees_itself(&self) -> bool {
+        let is_within = match self.bounds {
+            FrameBounds::Range { from, to } => from.is_none_or(|from| from <= Interval::ZERO) && to >= Interval::ZERO,
+            FrameBounds::Rows(_) => true,
+        };
+        is_within && !self.excludes_row
+    }
+
+    /// Appends the rows that `base` sees among those of its key, in their order; `is_in_line` says whether it is one of them. `near` is
+    /// where the last search of the same key ended.
+    pub fn rows(&self, base: &Entry, line: &Line, is_in_line: bool, near: &mut Range<usize>, seen: &mut Vec<At>) {
+        let first_seen = seen.len();
+        let rows = line.rows();
+        let own = if is_in_line { line.place(base) } else { rows.len() };
+        let found = match self.bounds {
+            FrameBounds::Range { from, to } => {
+                let first = from.map_or(i64::MIN, |from| base.time.saturating_add(from.0));
+                line.between(first, base.time.saturating_add(to.0), near)
+            }
+            FrameBounds::Rows(_) => 0..line.place(base),
+        };
+        *near = found.clone();
+        let is_seen = |(place, entry): (usize, &Entry)| {
+            let is_other = !is_in_line || place != own;
+            is_other && !(self.excludes_time && entry.time == base.time) && !(self.excludes_base && entry.rank == BASE)
+        };
+        // The row itself stands behind those of other inputs of its time, and among those of its own by its position.
+        let before = found.start..line.place(base).clamp(found.start, found.end);
+        let behind = before.end..found.end;
+        let mut others = |range: Range<usize>, most: usize| {
+            let (from, start) = (seen.len(), range.start);
+            let chosen = rows[range].iter().enumerate().rev();
+            let chosen = chosen.filter(|(place, entry)| is_seen((start + place, entry))).take(most);
+            seen.extend(chosen.map(|(_, entry)| entry.at));
+            seen[from..].reverse();
+        };
+        others(before, if let FrameBounds::Rows(Some(most)) = self.bounds { most } else { usize::MAX });
+        let own_at = self.sees_itself().then_some(base.at);
+        seen.extend(own_at);
+        let (from, start) = (seen.len(), behind.start);
+        let chosen = rows[behind].iter().enumerate().filter(|(place, entry)| is_seen((start + place, entry)));
+        seen.extend(chosen.map(|(_, entry)| entry.at));
+        debug_assert!(from <= seen.len());
+        if let Some(most) = self.most {
+            let extra = (seen.len() - first_seen).saturating_sub(most);
+            seen.drain(first_seen..first_seen + extra);
+        }
+    }
+}

@@ -1,0 +1,571 @@
+//! Joins rows with equal keys whose event times lie close to each other.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch, cast::AsArray, types::Int64Type,
+};
+use arrow_schema::{DataType, SchemaRef};
+use thalweg_core::{
+    Batch, Error, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Positions, Progress, Result, State,
+    Timestamp,
+    expression::Expression,
+    state::{Reader, Writer},
+};
+use thalweg_memory::kernels::hash::hash_columns;
+use thalweg_plan::node::{Distance, JoinKind};
+
+use super::{
+    entry::{At, Entry, sort},
+    input::{Input, copied, selected},
+    kept::Kept,
+    lines::Lines,
+    places::ordered,
+    waiting::Waiting,
+};
+use crate::aggregate::groups::KeyEncoder;
+
+/// Joins each row of the *base* input with the rows of the other one, its *members*, that have equal keys and a time near its own. The
+/// base is the left input, and that of a right join the right one.
+///
+/// Rows wait, in no order, until the watermark has passed them; a base row waits until it has passed the last member that may belong to
+/// it. Pairs come in the order of their base row's time and position, and those of one base row in that of their members.
+///
+/// Shape:  the columns of the left input, then, unless it is a semi or anti join, those of the right one.
+/// State:  members that a later base row may see, and rows that wait: O(rows within the distance and the watermark's delay).
+/// Errors: what the condition gives for pairs it cannot be computed for.
+/// Source: Zhang et al., "Scalable Online Interval Join on Modern Multicore Processors in OpenMLDB", definition 2.
+pub struct IntervalJoin {
+    kind: JoinKind,
+    inputs: [Input; 2],
+    /// Which input has the base rows.
+    base: Port,
+    /// How far behind its base row a member may lie.
+    distance: Distance,
+    condition: Option<Condition>,
+    key_groups: KeyGroups,
+    has_positions: bool,
+    output: SchemaRef,
+    /// The types of the inputs' columns.
+    types: [Vec<DataType>; 2],
+    batch_rows: usize,
+    allowed: i64,
+    reached: Timestamp,
+    kept: Kept,
+    lines: Lines,
+    /// For each key whether a part of it is null, so that its rows have no partner.
+    has_null: Vec<bool>,
+    members: Waiting,
+    bases: Waiting,
+    due: Vec<Entry>,
+    /// Base rows that are joined next, in the order of time.
+    ready: VecDeque<Entry>,
+    /// How many members of the first of them were looked at, and whether one of them is its partner.
+    begun: (usize, bool),
+    /// Of a full join: all members, in the order of time, until no base row can see them.
+    leaving: VecDeque<Entry>,
+}
+
+/// What must be true of a pair.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    /// A predicate over the columns of a pair.
+    pub predicate: Arc<dyn Expression>,
+    /// The columns of a pair: those of the left input, then those of the right one.
+    pub pair: SchemaRef,
+}
+
+/// How an [`IntervalJoin`] is made.
+pub struct Parts {
+    /// Which rows come out.
+    pub kind: JoinKind,
+    /// The left and the right input.
+    pub inputs: [Input; 2],
+    /// The types of their columns.
+    pub types: [Vec<DataType>; 2],
+    /// The types of the keys.
+    pub key_types: Vec<DataType>,
+    /// How far behind its left row a right row may lie.
+    pub distance: Distance,
+    /// What else must be true of a pair.
+    pub condition: Option<Condition>,
+    /// The output columns.
+    pub output: SchemaRef,
+    /// How many rows an emitted batch has at most.
+    pub batch_rows: usize,
+    /// Into how many groups keys are divided.
+    pub key_groups: KeyGroups,
+    /// Whether rows say where they stand among those of all instances.
+    pub has_positions: bool,
+    /// How far behind the watermark rows still count.
+    pub allowed: Interval,
+}
+
+const VERSION: u16 = 1;
+
+/// After so many pairs that were looked at others may run.
+const TURN: usize = 1 << 20;
+
+/// A row that may come out: a base row with one of its members, or a row without a partner.
+#[derive(Clone, Copy)]
+enum Candidate {
+    Pair(Entry, Entry),
+    /// All members of a base row have been looked at.
+    End(Entry),
+    /// A member that no base row can see any more.
+    Left(Entry),
+}
+
+/// Rows that come out.
+#[derive(Default)]
+struct Joined {
+    rows: Vec<[Option<Entry>; 2]>,
+    /// Rows that are wanted once less.
+    gone: Vec<At>,
+}
+
+impl Joined {
+    fn put(&mut self, base: Option<&Entry>, member: Option<&Entry>) {
+        self.rows.push([base.copied(), member.copied()]);
+    }
+}
+
+impl IntervalJoin {
+    /// An operator without rows.
+    ///
+    /// Errors: `Error::Query` if a key's type cannot be compared.
+    pub fn new(parts: Parts) -> Result<Self> {
+        let Parts { kind, inputs, types, key_types, distance, condition, output, .. } = parts;
+        let base = usize::from(kind == JoinKind::Right);
+        let Distance { from, to } = distance;
+        let mirrored = Distance { from: Interval(to.0.saturating_neg()), to: Interval(from.0.saturating_neg()) };
+        Ok(Self {
+            kind,
+            inputs,
+            base,
+            distance: if base == 0 { distance } else { mirrored },
+            condition,
+            key_groups: parts.key_groups,
+            has_positions: parts.has_positions,
+            output,
+            types,
+            batch_rows: parts.batch_rows,
+            allowed: parts.allowed.0,
+            reached: Timestamp::MIN,
+            kept: Kept::default(),
+            lines: Lines::new(KeyEncoder::new(&key_types)?),
+            has_null: Vec::new(),
+            members: Waiting::default(),
+            bases: Waiting::default(),
+            due: Vec::new(),
+            ready: VecDeque::new(),
+            begun: (0, false),
+            leaving: VecDeque::new(),
+        })
+    }
+
+    /// Base rows before this time have met all their members.
+    fn final_before(&self) -> Timestamp {
+        self.reached.minus(Interval(self.distance.to.0.max(0)))
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        let end = self.final_before();
+        let Self { kept, lines, members, bases, due, ready, leaving, kind, reached, .. } = self;
+        members.take(reached.0, due);
+        let content = |rows: &[At]| hashes(kept, rows);
+        if *kind == JoinKind::Full {
+            sort(due, Entry::by_time, content)?;
+            leaving.extend(due.iter());
+        }
+        sort(due, Entry::by_key, content)?;
+        lines.append(due);
+        due.clear();
+        bases.take(end.0, due);
+        sort(due, Entry::by_time, content)?;
+        ready.extend(due.drain(..));
+        Ok(())
+    }
+
+    /// Finds rows that may come out next, about a batch of them; whether these are all.
+    fn look(&mut self) -> (Vec<Candidate>, bool) {
+        let (mut found, mut left) = (Vec::new(), TURN);
+        let Distance { from, to } = self.distance;
+        while found.len() < self.batch_rows && left > 0 {
+            let end = self.ready.front().map_or(self.final_before().0, |base| base.time);
+            // Base rows of the same time come first.
+            let is_left = |member: &mut Entry| member.time.saturating_sub(from.0) < end;
+            if let Some(member) = self.leaving.pop_front_if(is_left) {
+                found.push(Candidate::Left(member));
+                continue;
+            }
+            let Some(base) = self.ready.front().copied() else { return (found, true) };
+            let line = self.lines.line(base.key);
+            let near = base.time.saturating_add(from.0)..base.time.saturating_add(to.0);
+            let range =
+                if self.has_null[base.key as usize] { 0..0 } else { line.between(near.start, near.end, &(0..0)) };
+            let members = &line.rows()[range];
+            let rest = &members[self.begun.0..];
+            let room = self.batch_rows - found.len();
+            found.extend(rest.iter().take(room).map(|member| Candidate::Pair(base, *member)));
+            left = left.saturating_sub(rest.len() + 1);
+            if rest.len() > room {
+                self.begun.0 += room;
+            } else {
+                self.begun.0 = 0;
+                self.ready.pop_front();
+                found.push(Candidate::End(base));
+            }
+        }
+        (found, false)
+    }
+
+    /// Which of the pairs are what the condition asks for; all, if there is none.
+    fn holds(&self, candidates: &[Candidate]) -> Result<Option<BooleanArray>> {
+        let Some(condition) = &self.condition else { return Ok(None) };
+        let pairs = candidates.iter().filter_map(|candidate| match candidate {
+            Candidate::Pair(base, member) => Some((Some(base.at), Some(member.at))),
+            _ => None,
+        });
+        let (bases, members): (Vec<_>, Vec<_>) = pairs.unzip();
+        if bases.is_empty() {
+            return Ok(None);
+        }
+        let columns = self.columns(self.sides(&bases[..], &members[..]), condition.pair.fields().len())?;
+        let batch = Batch::new(RecordBatch::try_new(Arc::clone(&condition.pair), columns)?);
+        let values = condition.predicate.evaluate(&batch)?;
+        let mask = values.as_boolean_opt().ok_or_else(|| Error::bug("a predicate must be a boolean"))?;
+        Ok(Some(mask.clone()))
+    }
+
+    /// The first columns of pairs, of the left and of the right input.
+    fn columns(&self, rows: [&[Option<At>]; 2], count: usize) -> Result<Vec<ArrayRef>> {
+        let sides = self.types.iter().zip(rows).flat_map(|(types, rows)| {
+            types.iter().enumerate().map(move |(column, kind)| self.kept.gather_some(column, rows, kind))
+        });
+        sides.take(count).collect()
+    }
+
+    /// The left and the right ones of base rows and members.
+    fn sides<'a, T: ?Sized>(&self, base: &'a T, member: &'a T) -> [&'a T; 2] {
+        if self.base == 0 { [base, member] } else { [member, base] }
+    }
+
+    /// The rows that come out of candidates.
+    fn join(&mut self, candidates: &[Candidate]) -> Result<Joined> {
+        let holds = self.holds(candidates)?;
+        let mut joined = Joined::default();
+        let mut pair = 0;
+        for candidate in candidates {
+            match candidate {
+                Candidate::Pair(base, member) => {
+                    let is_partner = holds.as_ref().is_none_or(|holds| holds.is_valid(pair) && holds.value(pair));
+                    pair += 1;
+                    if !is_partner {
+                        continue;
+                    }
+                    let is_first = !std::mem::replace(&mut self.begun.1, true);
+                    match self.kind {
+                        JoinKind::Semi if is_first => joined.put(Some(base), None),
+                        JoinKind::Semi | JoinKind::Anti => {}
+                        _ => joined.put(Some(base), Some(member)),
+                    }
+                    if self.kind == JoinKind::Full {
+                        self.kept.mark(member.at);
+                    }
+                }
+                Candidate::End(base) => {
+                    let has_partner = std::mem::replace(&mut self.begun.1, false);
+                    let is_wanted = !matches!(self.kind, JoinKind::Inner | JoinKind::Semi);
+                    if is_wanted && !has_partner {
+                        joined.put(Some(base), None);
+                    }
+                    joined.gone.push(base.at);
+                }
+                Candidate::Left(member) => {
+                    if !self.kept.is_marked(member.at) {
+                        joined.put(None, Some(member));
+                    }
+                    joined.gone.push(member.at);
+                }
+            }
+        }
+        Ok(joined)
+    }
+}
+
+impl IntervalJoin {
+    /// A batch of the rows that come out, if there are any.
+    fn batch(&self, joined: &Joined) -> Result<Option<Batch>> {
+        if joined.rows.is_empty() {
+            return Ok(None);
+        }
+        let at = |side: usize| joined.rows.iter().map(|row| row[side].map(|entry| entry.at)).collect::<Vec<_>>();
+        let (bases, members) = (at(0), at(1));
+        let columns = self.columns(self.sides(&bases[..], &members[..]), self.output.fields().len())?;
+        let batch = Batch::new(RecordBatch::try_new(Arc::clone(&self.output), columns)?);
+        Ok(Some(match self.has_positions {
+            false => batch,
+            true => batch.with_positions(Arc::new(self.positions(&joined.rows)?)),
+        }))
+    }
+
+    /// Where pairs stand: by the base row's time, position and content, then by those of the member.
+    fn positions(&self, rows: &[[Option<Entry>; 2]]) -> Result<Positions> {
+        let side = |side: usize| -> Result<Vec<[u8; 16]>> {
+            let entries: Vec<Entry> = rows.iter().filter_map(|row| row[side]).collect();
+            let places: Vec<At> = entries.iter().map(|entry| entry.at).collect();
+            let mut keys = entries.iter().zip(hashes(&self.kept, &places)?).map(|(entry, hash)| {
+                let mut key = [0; 16];
+                key[..8].copy_from_slice(&ordered(entry.position));
+                key[8..].copy_from_slice(&hash.to_be_bytes());
+                key
+            });
+            // A row without a base row comes behind those that have one, and one without a member before.
+            let none = [if side == 0 { u8::MAX } else { 0 }; 16];
+            Ok(rows.iter().map(|row| row[side].and_then(|_| keys.next()).unwrap_or(none)).collect())
+        };
+        let (bases, members) = (side(0)?, side(1)?);
+        let time = |row: &[Option<Entry>; 2]| match row {
+            [Some(base), _] => base.time,
+            [None, member] => member.map_or(0, |member| member.time.saturating_sub(self.distance.from.0)),
+        };
+        let keys = rows.iter().zip(bases.iter().zip(&members)).map(|(row, (base, member))| {
+            let time = ordered(row[1].map_or(i64::MIN, |member| member.time));
+            [&base[..], &time, member].concat()
+        });
+        Ok(Positions::in_time(rows.iter().map(time).collect(), BinaryArray::from_iter_values(keys)))
+    }
+
+    /// The numbers of rows' keys.
+    fn number(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Vec<u32>> {
+        let numbers = self.lines.encoder().encode(keys, rows)?;
+        let numbers = self.lines.number(&numbers, rows);
+        self.has_null.resize(self.lines.keys(), false);
+        for key in keys.iter().filter(|key| key.null_count() > 0) {
+            let nulls = (0..rows).filter(|row| key.is_null(*row));
+            nulls.for_each(|row| self.has_null[numbers[row] as usize] = true);
+        }
+        Ok(numbers)
+    }
+
+    fn expire(&mut self) {
+        let end = self.final_before().plus(self.distance.from);
+        let Self { kept, lines, has_null, members, bases, leaving, .. } = self;
+        lines.expire(end.0, end.0, <[Entry]>::len, |entry| kept.release(entry.at));
+        if lines.is_sparse(members.len() + bases.len() + leaving.len()) {
+            let mut is_wanted = vec![false; lines.keys()];
+            let waiting = members.iter().chain(bases.iter()).chain(leaving.iter());
+            waiting.for_each(|entry| is_wanted[entry.key as usize] = true);
+            let moved = lines.forget_keys(|key| is_wanted[key as usize]);
+            let mut stays = moved.iter().map(|key| *key != u32::MAX);
+            has_null.retain(|_| stays.next().unwrap_or(false));
+            let renumber = |entry: &mut Entry| {
+                entry.key = moved[entry.key as usize];
+                true
+            };
+            members.retain(renumber);
+            bases.retain(renumber);
+            leaving.iter_mut().for_each(|entry| entry.key = moved[entry.key as usize]);
+        }
+    }
+}
+
+/// The hashes of the content of rows of one input.
+fn hashes(kept: &Kept, rows: &[At]) -> Result<Vec<u64>> {
+    let Some(first) = rows.first() else { return Ok(Vec::new()) };
+    let columns = (0..kept.width(*first)).map(|column| kept.gather(column, rows)).collect::<Result<Vec<_>>>()?;
+    hash_columns(&columns, rows.len())
+}
+
+impl Operator for IntervalJoin {
+    fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
+        let input = &self.inputs[port];
+        let (batch, late) = input.on_time(batch, self.reached, self.allowed)?;
+        out.count_late(late);
+        if batch.is_empty() {
+            return Ok(Progress::Done);
+        }
+        let (arrivals, rows) = (input.arrivals(&batch)?, selected(&batch));
+        let keys = input.keys.iter().map(|key| copied(&key.evaluate(&batch)?, &rows)).collect::<Result<Vec<_>>>()?;
+        let numbers = self.number(&keys, rows.len())?;
+        let columns = batch.columns().columns().iter().map(|column| copied(column, &rows)).collect::<Result<_>>()?;
+        let uses = if port != self.base && self.kind == JoinKind::Full { 2 } else { 1 };
+        let batch = self.kept.keep(columns, uses * rows.len());
+        let waiting = if port == self.base { &mut self.bases } else { &mut self.members };
+        for row in 0..rows.len() {
+            waiting.put(Entry {
+                time: arrivals.times[row],
+                position: arrivals.positions[row],
+                key: numbers[row],
+                rank: 0,
+                at: At { batch, row: row as u32 },
+            });
+        }
+        Ok(Progress::Done)
+    }
+
+    fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
+        self.reached = self.reached.max(frontier.combined().minus(Interval(self.allowed)));
+        self.advance()?;
+        out.hold(self.final_before());
+        self.resume(out)
+    }
+
+    fn resume(&mut self, out: &mut Output) -> Result<Progress> {
+        loop {
+            if out.room() == 0 {
+                return Ok(Progress::More);
+            }
+            let (candidates, are_all) = self.look();
+            let joined = self.join(&candidates)?;
+            if let Some(batch) = self.batch(&joined)? {
+                out.emit(batch)?;
+            }
+            joined.gone.into_iter().for_each(|at| self.kept.release(at));
+            if are_all {
+                self.expire();
+                return Ok(Progress::Done);
+            }
+            if candidates.len() < self.batch_rows {
+                // Much was looked at, and little found.
+                return Ok(Progress::More);
+            }
+        }
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+/// Which part a row has when it is saved.
+const IS_BASE: i64 = 1;
+const IS_MEMBER: i64 = 2;
+const IS_LEAVING: i64 = 4;
+const IS_MARKED: i64 = 8;
+
+impl IntervalJoin {
+    /// The base rows and the members of a key group, each with its part.
+    fn entries_of(&self, group: KeyGroup) -> Result<[Vec<(Entry, i64)>; 2]> {
+        let groups = self.lines.key_groups(self.key_groups)?;
+        let is_of = |entry: &&Entry| groups[entry.key as usize] == group;
+        let bases = self.bases.iter().filter(is_of).map(|entry| (*entry, IS_BASE));
+        let there = self.lines.iter().chain(self.members.iter()).map(|entry| (*entry, IS_MEMBER));
+        // Until the rows of a key are looked at, they stay in its line although they have left.
+        let leaving = self.leaving.iter().map(|entry| (*entry, IS_LEAVING));
+        let mut members: Vec<_> = there.chain(leaving).filter(|(entry, _)| is_of(&entry)).collect();
+        members.sort_by_key(|(entry, role)| (entry.at, *role));
+        members.dedup_by(|(later, role), (first, roles)| {
+            let is_same = later.at == first.at;
+            *roles |= if is_same { *role } else { 0 };
+            is_same
+        });
+        let marked = |(entry, roles): &mut (Entry, i64)| {
+            *roles |= if self.kept.is_marked(entry.at) { IS_MARKED } else { 0 };
+        };
+        members.iter_mut().for_each(marked);
+        Ok([bases.collect(), members])
+    }
+}
+
+impl State for IntervalJoin {
+    fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
+        let mut snapshot = Writer::new(VERSION);
+        snapshot.number(self.reached.0);
+        for entries in self.entries_of(group)? {
+            snapshot.number(entries.len() as i64);
+            let Some((first, _)) = entries.first() else { continue };
+            let rows: Vec<At> = entries.iter().map(|(entry, _)| entry.at).collect();
+            let number = |of: &dyn Fn(&(Entry, i64)) -> i64| -> ArrayRef {
+                Arc::new(Int64Array::from_iter_values(entries.iter().map(of)))
+            };
+            let mut columns = vec![
+                number(&|(entry, _)| entry.time),
+                number(&|(entry, _)| entry.position),
+                number(&|(_, roles)| *roles),
+            ];
+            columns.extend(self.lines.columns(entries.iter().map(|(entry, _)| entry.key).collect())?);
+            for column in 0..self.kept.width(first.at) {
+                columns.push(self.kept.gather(column, &rows)?);
+            }
+            let named = columns.into_iter().enumerate().map(|(number, column)| (number.to_string(), column, true));
+            snapshot.batch(&RecordBatch::try_from_iter_with_nullable(named)?)?;
+        }
+        Ok(snapshot.finish())
+    }
+
+    fn load(&mut self, _: KeyGroup, bytes: &[u8]) -> Result<()> {
+        let mut snapshot = Reader::new(bytes, VERSION)?;
+        let reached = Timestamp(snapshot.number()?);
+        self.reached = self.reached.max(reached);
+        let key_columns = self.inputs[0].keys.len();
+        for _ in 0..2 {
+            if snapshot.number()? == 0 {
+                continue;
+            }
+            let saved = snapshot.batch()?;
+            let number = |column: usize| saved.column(column).as_primitive::<Int64Type>().values();
+            let (times, positions, roles) = (number(0), number(1), number(2));
+            let numbers = self.number(&saved.columns()[3..3 + key_columns], saved.num_rows())?;
+            let uses = roles.iter().map(|roles| (roles & (IS_BASE | IS_MEMBER | IS_LEAVING)).count_ones() as usize);
+            let waits = |row: usize| times[row] >= reached.0;
+            // A member that waits will leave, too.
+            let later = (0..saved.num_rows())
+                .filter(|row| self.kind == JoinKind::Full && roles[*row] & IS_MEMBER != 0 && waits(*row));
+            let uses = uses.sum::<usize>() + later.count();
+            let batch = self.kept.keep(saved.columns()[3 + key_columns..].to_vec(), uses);
+            for row in 0..saved.num_rows() {
+                let at = At { batch, row: row as u32 };
+                let (time, position) = (times[row], positions[row]);
+                let entry = Entry { time, position, key: numbers[row], rank: 0, at };
+                if roles[row] & IS_MARKED != 0 {
+                    self.kept.mark(at);
+                }
+                match () {
+                    _ if roles[row] & IS_BASE != 0 => self.bases.put(entry),
+                    _ if roles[row] & IS_MEMBER != 0 && waits(row) => self.members.put(entry),
+                    _ if roles[row] & IS_MEMBER != 0 => self.due.push(entry),
+                    _ => {}
+                }
+                if roles[row] & IS_LEAVING != 0 {
+                    self.leaving.push_back(entry);
+                }
+            }
+        }
+        let Self { due, kept, lines, leaving, .. } = self;
+        sort(due, Entry::by_key, |rows| hashes(kept, rows))?;
+        lines.append(due);
+        due.clear();
+        sort(leaving.make_contiguous(), Entry::by_time, |rows| hashes(kept, rows))
+    }
+
+    fn forget(&mut self, group: KeyGroup) -> Result<()> {
+        let groups = self.lines.key_groups(self.key_groups)?;
+        let Self { kept, lines, members, bases, leaving, kind, .. } = self;
+        lines.forget(|key| groups[key as usize] == group, |at| kept.release(at));
+        let mut stays = |entry: &Entry, uses: usize| {
+            let stays = groups[entry.key as usize] != group;
+            (0..uses).filter(|_| !stays).for_each(|_| kept.release(entry.at));
+            stays
+        };
+        let uses = if *kind == JoinKind::Full { 2 } else { 1 };
+        members.retain(|entry| stays(entry, uses));
+        bases.retain(|entry| stays(entry, 1));
+        leaving.retain(|entry| stays(entry, 1));
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let entries = self.due.capacity() + self.ready.capacity() + self.leaving.capacity();
+        let waiting = self.members.bytes() + self.bases.bytes();
+        self.kept.bytes() + self.lines.bytes() + waiting + entries * size_of::<Entry>()
+    }
+
+    fn held(&self) -> String {
+        match (self.lines.len(), self.members.len() + self.bases.len()) {
+            (0, 0) => String::new(),
+            (seen, waiting) => format!("{seen} rows that may find partners, {waiting} that wait for the watermark"),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Brings rows together that have equal keys, and event times close to each other.
+//!
+//! * [`over`]: aggregates over the rows around each row
+//! * [`join`]: pairs of rows
+//! * [`frame`]: which rows around a row are looked at
+//! * [`input`]: rows as they arrive
+//! * [`waiting`]: rows that wait for the watermark
+//! * [`lines`]: the rows of each key, in the order of time
+//! * [`kept`]: the values of rows that wait, or may be looked at
+//! * [`places`]: where results stand among those of all instances
+//! * [`entry`]: what is known of one row
+
+pub mod entry;
+pub mod frame;
+pub mod input;
+pub mod join;
+pub mod kept;
+pub mod lines;
+pub mod over;
+pub mod places;
+pub mod waiting;
+
+#[cfg(test)]
+mod tests;
+
+pub use frame::Frame;
+pub use input::Input;
+pub use join::IntervalJoin;
+pub use over::Over;

@@ -1,0 +1,557 @@
+//! Aggregates over the rows around each row.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
+use arrow_schema::{DataType, SchemaRef};
+use thalweg_core::{
+    Batch, Error, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, State, Timestamp,
+    aggregate::{Accumulator, Aggregate as Function},
+    state::{Reader, Writer},
+};
+use thalweg_memory::kernels::hash::hash_columns;
+
+use super::{
+    entry::{At, BASE, Entry, sort},
+    frame::{Frame, Spared},
+    input::{Input, copied, selected},
+    kept::Kept,
+    lines::Lines,
+    places::positions,
+    waiting::Waiting,
+};
+use crate::aggregate::{Call, groups::KeyEncoder, values::Values};
+
+/// Appends to each row of the first input aggregates over the rows of all inputs, with the same key, around it.
+///
+/// Rows wait, in no order, until the watermark has passed them; then they are put into the order of their keys and times, and each row
+/// of the first input looks at its frame once the last row that it may see is there. Results come in the order of time and position.
+///
+/// Shape:  a row of the first input → its columns, then the aggregates of all frames.
+/// State:  rows that a later row may see, and those that wait: O(rows within the frames and the watermark's delay).
+/// Errors: what an expression or an aggregate gives for rows it cannot be computed for.
+/// Source: Zhang et al., "Scalable Online Interval Join on Modern Multicore Processors in OpenMLDB", definition 2.
+pub struct Over {
+    inputs: Vec<OverInput>,
+    functions: Vec<Arc<dyn Function>>,
+    frames: Vec<(Frame, Range<usize>)>,
+    layout: Layout,
+    key_groups: KeyGroups,
+    has_positions: bool,
+    output: SchemaRef,
+    batch_rows: usize,
+    allowed: i64,
+    /// How far behind a row the last one may be that it sees.
+    ahead: i64,
+    /// How far before it the first one may be; `None` where that has no end.
+    back: Option<i64>,
+    /// Which rows of each key are seen however old they are.
+    spared: Vec<Spared>,
+    /// Whether rows of the first input are seen by others.
+    is_base_seen: bool,
+    reached: Timestamp,
+    kept: Kept,
+    lines: Lines,
+    /// Rows that may be seen.
+    members: Waiting,
+    /// Rows of the first input that wait for those that they see.
+    bases: Waiting,
+    due: Vec<Entry>,
+    /// Rows whose results are next, in the order of time.
+    ready: Vec<Entry>,
+    done: usize,
+    chunk: Option<Chunk>,
+}
+
+/// One of the inputs of an [`Over`].
+#[derive(Clone)]
+pub struct OverInput {
+    /// Time, position and keys.
+    pub input: Input,
+    /// The aggregates over its columns, those of all frames one after the other.
+    pub calls: Vec<Call>,
+}
+
+/// How an [`Over`] is made.
+pub struct Parts {
+    /// The inputs; there are results for the rows of the first.
+    pub inputs: Vec<OverInput>,
+    /// The types of the keys.
+    pub key_types: Vec<DataType>,
+    /// What is looked at, and how many of the aggregates are computed of that.
+    pub frames: Vec<(Frame, usize)>,
+    /// The output columns.
+    pub output: SchemaRef,
+    /// How many rows an emitted batch has at most.
+    pub batch_rows: usize,
+    /// Into how many groups keys are divided.
+    pub key_groups: KeyGroups,
+    /// Whether rows say where they stand among those of all instances.
+    pub has_positions: bool,
+    /// How far behind the watermark rows still count.
+    pub allowed: Interval,
+}
+
+/// Which of the columns that are kept of a row is what.
+struct Layout {
+    /// For each aggregate its arguments and its filter.
+    calls: Vec<(Vec<usize>, Option<usize>)>,
+    /// How many columns these are, of any input.
+    arguments: usize,
+    /// For each column of the first input where it is kept.
+    passed: Vec<usize>,
+}
+
+/// Rows whose aggregates are being computed.
+struct Chunk {
+    /// In the order of time.
+    bases: Vec<Entry>,
+    /// Their numbers in the order of keys.
+    order: Vec<u32>,
+    done: usize,
+    accumulators: Vec<Box<dyn Accumulator>>,
+}
+
+const VERSION: u16 = 1;
+
+/// So many rows that are seen are aggregated together.
+const SEEN: usize = 16_384;
+
+/// After so many rows that were seen others may run.
+const TURN: usize = 1 << 20;
+
+impl Over {
+    /// An operator without rows.
+    ///
+    /// Errors: `Error::Query` if a key's type cannot be compared; `Error::Bug` if there is no input.
+    pub fn new(parts: Parts) -> Result<Self> {
+        let Parts { inputs, key_types, frames, output, batch_rows, key_groups, has_positions, allowed } = parts;
+        let Some(base) = inputs.first() else { return Err(Error::bug("aggregates over the rows of no input")) };
+        let functions: Vec<_> = base.calls.iter().map(|call| Arc::clone(&call.function)).collect();
+        let layout = Layout::new(&base.calls, output.fields().len() - functions.len());
+        let (ahead, back) =
+            (frames.iter().map(|(frame, _)| frame.ahead()), frames.iter().map(|(frame, _)| frame.back()));
+        let back = back.collect::<Option<Vec<_>>>().map(|back| back.into_iter().max().unwrap_or(0));
+        let mut first = 0;
+        let counted = |(frame, count): &(Frame, usize)| {
+            first += count;
+            (frame.clone(), first - count..first)
+        };
+        Ok(Self {
+            ahead: ahead.max().unwrap_or(0),
+            back,
+            spared: frames.iter().filter_map(|(frame, _)| frame.spared()).collect(),
+            is_base_seen: frames.iter().any(|(frame, _)| !frame.excludes_base),
+            frames: frames.iter().map(counted).collect(),
+            inputs,
+            functions,
+            layout,
+            key_groups,
+            has_positions,
+            output,
+            batch_rows,
+            allowed: allowed.0,
+            reached: Timestamp::MIN,
+            kept: Kept::default(),
+            lines: Lines::new(KeyEncoder::new(&key_types)?),
+            members: Waiting::default(),
+            bases: Waiting::default(),
+            due: Vec::new(),
+            ready: Vec::new(),
+            done: 0,
+            chunk: None,
+        })
+    }
+
+    /// How far time has come for results.
+    fn final_before(&self) -> Timestamp {
+        self.reached.minus(Interval(self.ahead))
+    }
+
+    /// Puts rows that are due into the order of their keys, and finds those whose results are next.
+    fn advance(&mut self) -> Result<()> {
+        let final_before = self.final_before();
+        let Self { kept, lines, members, bases, due, ready, layout, reached, .. } = self;
+        members.take(reached.0, due);
+        sort(due, Entry::by_key, |rows| hashes(kept, 0..layout.arguments, rows))?;
+        lines.append(due);
+        due.clear();
+        bases.take(final_before.0, ready);
+        sort(ready, Entry::by_time, |rows| hashes(kept, 0..layout.passed.len(), rows))
+    }
+
+    /// Computes on; returns whether a batch is complete.
+    fn compute(&mut self) -> Result<Option<Batch>> {
+        let chunk = match self.chunk.take() {
+            Some(chunk) => chunk,
+            None => {
+                let bases = self.ready[self.done..self.ready.len().min(self.done + self.batch_rows)].to_vec();
+                let mut order: Vec<u32> = (0..bases.len() as u32).collect();
+                order.sort_by_key(|base| bases[*base as usize].key);
+                let accumulators = self.functions.iter().map(|function| function.accumulator());
+                Chunk { bases, order, done: 0, accumulators: accumulators.collect::<Result<_>>()? }
+            }
+        };
+        let chunk = self.chunk.insert(chunk);
+        let (mut left, mut near) = (TURN, vec![0..0; self.frames.len()]);
+        let (mut seen, mut groups): (Vec<Vec<At>>, Vec<Vec<u32>>) =
+            (vec![Vec::new(); self.frames.len()], vec![Vec::new(); self.frames.len()]);
+        let mut last = u32::MAX;
+        while chunk.done < chunk.order.len() && left > 0 {
+            let number = chunk.order[chunk.done];
+            let base = &chunk.bases[number as usize];
+            if std::mem::replace(&mut last, base.key) != base.key {
+                near.fill(0..0);
+            }
+            for (i, (frame, calls)) in self.frames.iter().enumerate() {
+                let before = seen[i].len();
+                frame.rows(base, self.lines.line(base.key), self.is_base_seen, &mut near[i], &mut seen[i]);
+                left = left.saturating_sub(seen[i].len() - before + 1);
+                groups[i].resize(seen[i].len(), number);
+                if seen[i].len() >= SEEN {
+                    let accumulators = &mut chunk.accumulators[calls.clone()];
+                    update(
+                        &self.layout,
+                        &self.kept,
+                        calls.clone(),
+                        accumulators,
+                        &seen[i],
+                        &groups[i],
+                        chunk.bases.len(),
+                    )?;
+                    seen[i].clear();
+                    groups[i].clear();
+                }
+            }
+            chunk.done += 1;
+        }
+        for (i, (_, calls)) in self.frames.iter().enumerate() {
+            let accumulators = &mut chunk.accumulators[calls.clone()];
+            update(&self.layout, &self.kept, calls.clone(), accumulators, &seen[i], &groups[i], chunk.bases.len())?;
+        }
+        if chunk.done < chunk.order.len() {
+            return Ok(None);
+        }
+        let Some(chunk) = self.chunk.take() else { return Err(Error::bug("the chunk was just there")) };
+        self.done += chunk.bases.len();
+        self.batch(chunk).map(Some)
+    }
+
+    /// The results of rows.
+    fn batch(&mut self, mut chunk: Chunk) -> Result<Batch> {
+        let rows: Vec<At> = chunk.bases.iter().map(|base| base.at).collect();
+        let passed = self.layout.passed.iter().map(|column| self.kept.gather(*column, &rows));
+        let mut columns = passed.collect::<Result<Vec<_>>>()?;
+        for (accumulator, (arguments, _)) in chunk.accumulators.iter_mut().zip(&self.layout.calls) {
+            // Rows at the end may have seen nothing.
+            let nothing: Vec<_> = arguments.iter().map(|column| self.kept.nothing(*column, rows[0])).collect();
+            accumulator.update(&nothing, None, &[], rows.len())?;
+            columns.push(accumulator.take_result()?);
+        }
+        let batch = Batch::new(RecordBatch::try_new(Arc::clone(&self.output), columns)?);
+        let batch = match self.has_positions {
+            false => batch,
+            true => {
+                let hashes = hashes(&self.kept, 0..self.layout.passed.len(), &rows)?;
+                batch.with_positions(Arc::new(positions(&chunk.bases, &hashes)))
+            }
+        };
+        rows.into_iter().for_each(|at| self.kept.release(at));
+        Ok(batch)
+    }
+
+    /// Drops what nobody will see any more.
+    fn expire(&mut self) {
+        let Self { kept, lines, members, bases, back, spared, .. } = self;
+        if let Some(back) = back {
+            let next = self.reached.minus(Interval(self.ahead));
+            let spared = |rows: &[Entry]| spared.iter().map(|spared| spared.before(rows)).min().unwrap_or(rows.len());
+            lines.expire(next.minus(Interval(*back)).0, next.0, spared, |entry| kept.release(entry.at));
+        }
+        let waiting = members.len() + bases.len();
+        if lines.is_sparse(waiting) {
+            let mut is_wanted = vec![false; lines.keys()];
+            members.iter().chain(bases.iter()).for_each(|entry| is_wanted[entry.key as usize] = true);
+            let moved = lines.forget_keys(|key| is_wanted[key as usize]);
+            let renumber = |entry: &mut Entry| {
+                entry.key = moved[entry.key as usize];
+                true
+            };
+            members.retain(renumber);
+            bases.retain(renumber);
+        }
+    }
+
+    /// Takes in rows with what is kept of them.
+    fn put(&mut self, port: Port, columns: Vec<ArrayRef>, entries: impl ExactSizeIterator<Item = Entry>) {
+        let is_base = port == 0;
+        let is_seen = !is_base || self.is_base_seen;
+        let uses = entries.len() * (usize::from(is_base) + usize::from(is_seen));
+        let batch = self.kept.keep(columns, uses);
+        for entry in entries {
+            let entry = Entry { at: At { batch, ..entry.at }, ..entry };
+            if is_seen {
+                self.members.put(entry);
+            }
+            if is_base {
+                self.bases.put(entry);
+            }
+        }
+    }
+}
+
+/// The hashes of the content of rows.
+fn hashes(kept: &Kept, columns: Range<usize>, rows: &[At]) -> Result<Vec<u64>> {
+    let columns = columns.map(|column| kept.gather(column, rows)).collect::<Result<Vec<_>>>()?;
+    hash_columns(&columns, rows.len())
+}
+
+/// Adds the rows that were seen to the aggregates of a frame.
+fn update(
+    layout: &Layout,
+    kept: &Kept,
+    calls: Range<usize>,
+    accumulators: &mut [Box<dyn Accumulator>],
+    seen: &[At],
+    groups: &[u32],
+    count: usize,
+) -> Result<()> {
+    for ((arguments, filter), accumulator) in layout.calls[calls].iter().zip(accumulators) {
+        if seen.is_empty() {
+            continue;
+        }
+        let arguments = arguments.iter().map(|column| kept.gather(*column, seen)).collect::<Result<Vec<_>>>()?;
+        let filter = filter.map(|column| kept.gather(column, seen)).transpose()?;
+        accumulator.update(&arguments, filter.as_ref().map(|mask| mask.as_boolean()), groups, count)?;
+    }
+    Ok(())
+}
+
+impl Layout {
+    /// Where the arguments of these aggregates are kept, and the columns of the first input, of which there are so many.
+    fn new(calls: &[Call], width: usize) -> Self {
+        // A column that several ask for is kept once.
+        let mut slots: Vec<Option<usize>> = Vec::new();
+        let mut slot = |expression: &Arc<dyn thalweg_core::expression::Expression>| {
+            let column = expression.column();
+            column.and_then(|_| slots.iter().position(|slot| *slot == column)).unwrap_or_else(|| {
+                slots.push(column);
+                slots.len() - 1
+            })
+        };
+        // What a filter decides on is computed for the rows that it keeps: it is no plain column.
+        let calls: Vec<_> = calls
+            .iter()
+            .map(|call| (call.arguments.iter().map(&mut slot).collect(), call.filter.as_ref().map(&mut slot)))
+            .collect();
+        let arguments = slots.len();
+        let passed = (0..width).map(|column| {
+            slots.iter().position(|slot| *slot == Some(column)).unwrap_or_else(|| {
+                slots.push(Some(column));
+                slots.len() - 1
+            })
+        });
+        Self { calls, passed: passed.collect(), arguments }
+    }
+
+    /// What is kept of the selected rows of a batch of an input: `values` are those of the aggregates.
+    fn columns(&self, values: Values, base: Option<&Batch>) -> Result<Vec<ArrayRef>> {
+        let width = self.passed.iter().max().map_or(0, |last| last + 1).max(self.arguments);
+        let mut columns: Vec<Option<ArrayRef>> = vec![None; if base.is_some() { width } else { self.arguments }];
+        let arguments = values.arguments.into_iter().zip(values.filters);
+        for ((slots, filter), (arguments, mask)) in self.calls.iter().zip(arguments) {
+            slots.iter().zip(arguments).for_each(|(slot, argument)| columns[*slot] = Some(argument));
+            if let (Some(slot), Some(mask)) = (filter, mask) {
+                columns[*slot] = Some(Arc::new(mask));
+            }
+        }
+        let all = arrow_array::UInt32Array::from_iter_values(0..values.count as u32);
+        for column in columns.iter_mut().flatten() {
+            *column = copied(column, &all)?;
+        }
+        if let Some(batch) = base {
+            let rows = selected(batch);
+            for (number, slot) in self.passed.iter().enumerate().filter(|(_, slot)| **slot >= self.arguments) {
+                columns[*slot] = Some(copied(batch.column(number), &rows)?);
+            }
+        }
+        columns.into_iter().map(|column| column.ok_or_else(|| Error::bug("a column is not kept"))).collect()
+    }
+}
+
+impl Operator for Over {
+    fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
+        let OverInput { input, calls } = &self.inputs[port];
+        let (batch, late) = input.on_time(batch, self.reached, self.allowed)?;
+        out.count_late(late);
+        if batch.is_empty() {
+            return Ok(Progress::Done);
+        }
+        let arrivals = input.arrivals(&batch)?;
+        let values = Values::new(&input.keys, calls, &batch)?;
+        let keys = self.lines.encoder().encode(&values.keys, values.count)?;
+        let numbers = self.lines.number(&keys, values.count);
+        let columns = self.layout.columns(values, (port == 0).then_some(&batch))?;
+        let rank = if port == 0 { BASE } else { port as u32 };
+        let entry = |row: usize| Entry {
+            time: arrivals.times[row],
+            position: arrivals.positions[row],
+            key: numbers[row],
+            rank,
+            at: At { batch: 0, row: row as u32 },
+        };
+        self.put(port, columns, (0..numbers.len()).map(entry));
+        Ok(Progress::Done)
+    }
+
+    fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
+        self.reached = self.reached.max(frontier.combined().minus(Interval(self.allowed)));
+        self.advance()?;
+        out.hold(self.final_before());
+        self.resume(out)
+    }
+
+    fn resume(&mut self, out: &mut Output) -> Result<Progress> {
+        while self.done < self.ready.len() {
+            if out.room() == 0 {
+                return Ok(Progress::More);
+            }
+            match self.compute()? {
+                Some(batch) => out.emit(batch)?,
+                None => return Ok(Progress::More),
+            };
+        }
+        self.ready.clear();
+        self.done = 0;
+        self.expire();
+        Ok(Progress::Done)
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+/// Which part a row has when it is saved.
+const IS_BASE: i64 = 1;
+const IS_MEMBER: i64 = 2;
+
+impl Over {
+    /// The rows of a key group: those of the first input, then others.
+    fn entries_of(&self, group: KeyGroup) -> Result<[Vec<(Entry, i64)>; 2]> {
+        let groups = self.lines.key_groups(self.key_groups)?;
+        let mut entries: Vec<(Entry, i64)> = Vec::new();
+        let is_of = |entry: &&Entry| groups[entry.key as usize] == group;
+        let members = self.lines.iter().chain(self.members.iter()).filter(is_of);
+        entries.extend(members.map(|entry| (*entry, IS_MEMBER)));
+        entries.extend(self.bases.iter().filter(is_of).map(|entry| (*entry, IS_BASE)));
+        entries.sort_by(|(a, _), (b, _)| a.by_key(b).then(a.at.cmp(&b.at)));
+        // A row that waits for what it sees, and is seen itself, is one row.
+        entries.dedup_by(|(later, role), (first, roles)| {
+            let is_same = later.at == first.at;
+            *roles |= if is_same { *role } else { 0 };
+            is_same
+        });
+        let (bases, others) = entries.into_iter().partition(|(entry, _)| entry.rank == BASE);
+        Ok([bases, others])
+    }
+}
+
+impl State for Over {
+    fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
+        let mut snapshot = Writer::new(VERSION);
+        snapshot.number(self.reached.0);
+        let [bases, others] = self.entries_of(group)?;
+        for (entries, width) in [(bases, None), (others, Some(self.layout.arguments))] {
+            snapshot.number(entries.len() as i64);
+            if entries.is_empty() {
+                continue;
+            }
+            let rows: Vec<At> = entries.iter().map(|(entry, _)| entry.at).collect();
+            let number = |of: &dyn Fn(&(Entry, i64)) -> i64| -> ArrayRef {
+                Arc::new(Int64Array::from_iter_values(entries.iter().map(of)))
+            };
+            let mut columns = vec![
+                number(&|(entry, _)| entry.time),
+                number(&|(entry, _)| entry.position),
+                number(&|(entry, _)| i64::from(entry.rank)),
+                number(&|(_, roles)| *roles),
+            ];
+            columns.extend(self.lines.columns(entries.iter().map(|(entry, _)| entry.key).collect())?);
+            let width = width.unwrap_or_else(|| self.kept.width(rows[0]));
+            for column in 0..width {
+                columns.push(self.kept.gather(column, &rows)?);
+            }
+            let named = columns.into_iter().enumerate().map(|(number, column)| (number.to_string(), column, true));
+            snapshot.batch(&RecordBatch::try_from_iter_with_nullable(named)?)?;
+        }
+        Ok(snapshot.finish())
+    }
+
+    fn load(&mut self, _: KeyGroup, bytes: &[u8]) -> Result<()> {
+        let mut snapshot = Reader::new(bytes, VERSION)?;
+        let reached = Timestamp(snapshot.number()?);
+        self.reached = self.reached.max(reached);
+        let key_columns = self.inputs[0].input.keys.len();
+        for _ in 0..2 {
+            if snapshot.number()? == 0 {
+                continue;
+            }
+            let saved = snapshot.batch()?;
+            let number = |column: usize| saved.column(column).as_primitive::<Int64Type>().values();
+            let (times, positions, ranks, roles) = (number(0), number(1), number(2), number(3));
+            let keys = self.lines.encoder().encode(&saved.columns()[4..4 + key_columns], saved.num_rows())?;
+            let numbers = self.lines.number(&keys, saved.num_rows());
+            let uses = roles.iter().map(|roles| roles.count_ones() as usize).sum();
+            let batch = self.kept.keep(saved.columns()[4 + key_columns..].to_vec(), uses);
+            for row in 0..saved.num_rows() {
+                let at = At { batch, row: row as u32 };
+                let (time, position) = (times[row], positions[row]);
+                let entry = Entry { time, position, key: numbers[row], rank: ranks[row] as u32, at };
+                match () {
+                    _ if roles[row] & IS_MEMBER == 0 => {}
+                    _ if time < reached.0 => self.due.push(entry),
+                    _ => self.members.put(entry),
+                }
+                if roles[row] & IS_BASE != 0 {
+                    self.bases.put(entry);
+                }
+            }
+        }
+        let Self { due, kept, lines, layout, .. } = self;
+        sort(due, Entry::by_key, |rows| hashes(kept, 0..layout.arguments, rows))?;
+        lines.append(due);
+        due.clear();
+        Ok(())
+    }
+
+    fn forget(&mut self, group: KeyGroup) -> Result<()> {
+        let groups = self.lines.key_groups(self.key_groups)?;
+        let Self { kept, lines, members, bases, .. } = self;
+        lines.forget(|key| groups[key as usize] == group, |at| kept.release(at));
+        for waiting in [members, bases] {
+            waiting.retain(|entry| {
+                let stays = groups[entry.key as usize] != group;
+                if !stays {
+                    kept.release(entry.at);
+                }
+                stays
+            });
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let entries = self.due.capacity() + self.ready.capacity();
+        let waiting = self.members.bytes() + self.bases.bytes();
+        self.kept.bytes() + self.lines.bytes() + waiting + entries * size_of::<Entry>()
+    }
+
+    fn held(&self) -> String {
+        let (seen, waiting) = (self.lines.len(), self.members.len().max(self.bases.len()));
+        match (seen, waiting) {
+            (0, 0) => String::new(),
+            _ => format!("{seen} rows that may be seen, {waiting} that wait for the watermark"),
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! Nested loops over all rows give the same, however rows arrive, and wherever state moves.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, Int64Array, RecordBatch, TimestampMicrosecondArray,
+    cast::AsArray,
+    types::{Int64Type, TimestampMicrosecondType},
+};
+use arrow_cast::display::array_value_to_string;
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use thalweg_core::{
+    Batch, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Progress, Result, Timestamp,
+    aggregate::Signature, expression::Expression,
+};
+use thalweg_memory::kernels::hash::hash_columns;
+use thalweg_plan::node::{Distance, FrameBounds, JoinKind};
+
+use super::{Frame, Input, IntervalJoin, Over, join, join::Condition, over};
+use crate::aggregate::{Call, functions::native};
+
+#[derive(Debug)]
+struct Column(usize);
+
+impl Expression for Column {
+    fn evaluate(&self, batch: &Batch) -> Result<ArrayRef> {
+        Ok(Arc::clone(batch.column(self.0)))
+    }
+
+    fn column(&self) -> Option<usize> {
+        Some(self.0)
+    }
+}
+
+/// Whether the value of the left row is less than that of the right one; null where one of them is.
+#[derive(Debug)]
+struct Less;
+
+impl Expression for Less {
+    fn evaluate(&self, batch: &Batch) -> Result<ArrayRef> {
+        let value = |column: usize| batch.column(column).as_primitive::<Int64Type>();
+        let pairs = value(2).iter().zip(value(6).iter());
+        Ok(Arc::new(arrow_array::BooleanArray::from_iter(pairs.map(|(left, right)| Some(left? < right?)))))
+    }
+}
+
+const KEY_GROUPS: u16 = 8;
+
+/// How far rows are out of order.
+const DISORDER: i64 = 20;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Row {
+    time: i64,
+    key: Option<i64>,
+    value: Option<i64>,
+    position: i64,
+}
+
+fn fields() -> Vec<Field> {
+    let kinds = [DataType::Timestamp(TimeUnit::Microsecond, None), DataType::Int64, DataType::Int64, DataType::Int64];
+    kinds.into_iter().enumerate().map(|(i, kind)| Field::new(format!("c{i}"), kind, true)).collect()
+}
+
+fn batch(rows: &[Row]) -> Batch {
+    let whole = |of: &dyn Fn(&Row) -> Option<i64>| Arc::new(Int64Array::from_iter(rows.iter().map(of))) as ArrayRef;
+    let columns = vec![
+        Arc::new(TimestampMicrosecondArray::from_iter_values(rows.iter().map(|row| row.time))) as ArrayRef,
+        whole(&|row| row.key),
+        whole(&|row| row.value),
+        whole(&|row| Some(row.position)),
+    ];
+    Batch::new(RecordBatch::try_new(Arc::new(Schema::new(fields())), columns).unwrap())
+}
+
+fn group_of(row: &Row) -> KeyGroup {
+    let key: ArrayRef = Arc::new(Int64Array::from(vec![row.key]));
+    KeyGroups::new(KEY_GROUPS).unwrap().of(hash_columns(&[key], 1).unwrap()[0])
+}
+
+fn input() -> Input {
+    Input { time: 0, position: Some(3), keys: vec![Arc::new(Column(1))] }
+}
+
+fn calls() -> Vec<Call> {
+    let call = |name: &str, output: DataType| {
+        let signature =
+            Signature { name, arguments: &[DataType::Int64], is_distinct: false, output: &output, exact_floats: true };
+        Call { function: native(&signature).unwrap(), arguments: vec![Arc::new(Column(2)) as _], filter: None }
+    };
+    vec![call("count", DataType::Int64), call("sum", DataType::Int64), call("min", DataType::Int64)]
+}
+
+/// Rows of two inputs, each in an order that is off by [`DISORDER`] at most.
+fn rows(random: &mut StdRng, count: usize, keys: i64) -> [Vec<Row>; 2] {
+    [0, 1].map(|_| {
+        let row = |position: usize| {
+            let time = position as i64 / 2 + random.random_range(0..DISORDER);
+            let time = if position % 7 == 0 { time / 5 * 5 } else { time };
+            Row {
+                time: time.max(position as i64 / 2),
+                key: random.random_bool(0.9).then(|| random.random_range(0..keys)),
+                value: random.random_bool(0.9).then(|| random.random_range(-5..20)),
+                position: position as i64,
+            }
+        };
+        (0..count).map(row).collect()
+    })
+}
+
+/// Instances that share rows by key group, and what came out of each.
+struct Team<'a> {
+    make: &'a dyn Fn() -> Box<dyn Operator>,
+    members: Vec<Box<dyn Operator>>,
+    owner: Vec<usize>,
+    found: Vec<Vec<String>>,
+    frontier: Frontier,
+}
+
+impl Team<'_> {
+    fn new(make: &dyn Fn() -> Box<dyn Operator>, members: usize) -> Team<'_> {
+        Team {
+            make,
+            members: (0..members).map(|_| make()).collect(),
+            owner: (0..KEY_GROUPS as usize).map(|group| group % members).collect(),
+            found: vec![Vec::new(); members],
+            frontier: Frontier::new(2),
+        }
+    }
+
+    fn put(&mut self, port: usize, rows: &[Row], room: usize) {
+        for member in 0..self.members.len() {
+            let mine = rows.iter().filter(|row| self.owner[group_of(row).0 as usize] == member).copied();
+            let mine: Vec<_> = mine.collect();
+            if !mine.is_empty() {
+                self.call(member, room, |operator, out| operator.on_batch(port, batch(&mine), out));
+            }
+        }
+    }
+
+    fn advance(&mut self, port: usize, time: Timestamp, room: usize) {
+        if self.frontier.advance(port, time) {
+            let frontier = self.frontier.clone();
+            (0..self.members.len()).for_each(|m| self.call(m, room, |operator, out| operator.on_time(&frontier, out)));
+        }
+    }
+
+    fn call(&mut self, member: usize, room: usize, call: impl Fn(&mut dyn Operator, &mut Output) -> Result<Progress>) {
+        let mut out = Output::new(room);
+        let operator = self.members[member].as_mut();
+        let mut progress = call(operator, &mut out).unwrap();
+        loop {
+            for (_, batch) in out.take(room) {
+                if let Some(positions) = batch.positions() {
+                    let in_order = (1..batch.len()).all(|row| positions.compare(row - 1, positions, row).is_lt());
+                    assert!(in_order, "positions follow each other: {batch:?}");
+                }
+                self.found[member].extend((0..batch.len()).map(|row| text(&batch, row)));
+            }
+            if progress != Progress::More {
+                break;
+            }
+            progress = operator.resume(&mut out).unwrap();
+        }
+        assert_eq!(out.take_late(), 0);
+    }
+
+    /// Key groups move to other instances.
+    fn deal(&mut self, random: &mut StdRng) {
+        for group in (0..KEY_GROUPS).map(KeyGroup) {
+            let (from, to) = (self.owner[group.0 as usize], random.random_range(0..self.members.len()));
+            let state = self.members[from].state().unwrap();
+            let saved = state.save(group).unwrap();
+            if from == to && random.random_bool(0.5) {
+                continue;
+            }
+            state.forget(group).unwrap();
+            self.members[to].state().unwrap().load(group, &saved).unwrap();
+            self.owner[group.0 as usize] = to;
+        }
+    }
+
+    /// All goes on with fresh operators.
+    fn restart(&mut self) {
+        let groups = || (0..KEY_GROUPS).map(KeyGroup);
+        for member in 0..self.members.len() {
+            let mut fresh = (self.make)();
+            let state = self.members[member].state().unwrap();
+            for group in groups() {
+                fresh.state().unwrap().load(group, &state.save(group).unwrap()).unwrap();
+            }
+            self.members[member] = fresh;
+        }
+    }
+}
+
+fn text(batch: &Batch, row: usize) -> String {
+    let columns = batch.columns().columns().iter().map(|column| match column.is_null(row) {
+        true => "-".to_string(),
+        false => match column.as_primitive_opt::<TimestampMicrosecondType>() {
+            Some(times) => times.value(row).to_string(),
+            None => array_value_to_string(column, row).unwrap(),
+        },
+    });
+    columns.collect::<Vec<_>>().join(" ")
+}
+
+/// What comes out, of one instance in its order, or of several, sorted.
+fn run(
+    make: &dyn Fn() -> Box<dyn Operator>,
+    [left, right]: &[Vec<Row>; 2],
+    random: &mut StdRng,
+    members: usize,
+) -> Vec<String> {
+    let mut team = Team::new(make, members);
+    let mut read = [0, 0];
+    let inputs = [left, right];
+    while read[0] < left.len() || read[1] < right.len() {
+        let port = random.random_range(0..2);
+        let end = inputs[port].len().min(read[port] + random.random_range(1..40));
+        let room = random.random_range(1..50);
+        team.put(port, &inputs[port][read[port]..end], room);
+        read[port] = end;
+        let latest = inputs[port][..end].iter().map(|row| row.time).max();
+        if let Some(latest) = latest.filter(|_| random.random_bool(0.6)) {
+            team.advance(port, Timestamp(latest - DISORDER), room);
+        }
+        match random.random_range(0..20) {
+            0 if members > 1 => team.deal(random),
+            1 => team.restart(),
+            _ => {}
+        }
+    }
+    [0, 1].into_iter().for_each(|port| team.advance(port, Timestamp::MAX, 7));
+    // Nothing is left but memory.
+    for member in &mut team.members {
+        assert!(!member.state().unwrap().held().contains("-"), "{}", member.state().unwrap().held());
+    }
+    let mut found = team.found.concat();
+    if members > 1 {
+        found.sort();
+    }
+    found
+}
+
+/// Says where two results differ first.
+fn same(found: &[String], expected: &[String], what: &str) {
+    let differ = (0..found.len().max(expected.len())).find(|row| found.get(*row) != expected.get(*row));
+    if let Some(row) = differ {
+        panic!("{what}: row {row} is {:?}, expected {:?}", found.get(row), expected.get(row));
+    }
+}
+
+fn show(value: Option<i64>) -> String {
+    value.map_or("-".to_string(), |value| value.to_string())
+}
+
+fn shown(row: Option<&Row>) -> String {
+    match row {
+        None => "- - - -".to_string(),
+        Some(row) => format!("{} {} {} {}", row.time, show(row.key), show(row.value), row.position),
+    }
+}
+
+fn in_time(rows: &[Row]) -> Vec<Row> {
+    let mut rows = rows.to_vec();
+    rows.sort_by_key(|row| (row.time, row.position));
+    rows
+}
+
+/// What nested loops join, in order; rows of a full join without a left row at the end.
+fn joined(kind: JoinKind, distance: Distance, has_condition: bool, left: &[Row], right: &[Row]) -> Vec<String> {
+    let are_pair = |left: &Row, right: &Row| {
+        let behind = right.time - left.time;
+        left.key.is_some()
+            && left.key == right.key
+            && distance.from.0 <= behind
+            && behind <= distance.to.0
+            && (!has_condition || left.value.zip(right.value).is_some_and(|(left, right)| left < right))
+    };
+    let (left, right) = (in_time(left), in_time(right));
+    let mut found = Vec::new();
+    if kind == JoinKind::Right {
+        for row in &right {
+            let partners: Vec<_> = left.iter().filter(|other| are_pair(other, row)).collect();
+            found.extend(partners.iter().map(|other| format!("{} {}", shown(Some(other)), shown(Some(row)))));
+            found.extend(partners.is_empty().then(|| format!("{} {}", shown(None), shown(Some(row)))));
+        }
+        return found;
+    }
+    for row in &left {
+        let partners: Vec<_> = right.iter().filter(|other| are_pair(row, other)).collect();
+        match kind {
+            JoinKind::Semi => found.extend((!partners.is_empty()).then(|| shown(Some(row)))),
+            JoinKind::Anti => found.extend(partners.is_empty().then(|| shown(Some(row)))),
+            _ => found.extend(partners.iter().map(|other| format!("{} {}", shown(Some(row)), shown(Some(other))))),
+        }
+        let is_alone = partners.is_empty() && matches!(kind, JoinKind::Left | JoinKind::Full);
+        found.extend(is_alone.then(|| format!("{} {}", shown(Some(row)), shown(None))));
+    }
+    let lonely = right.iter().filter(|row| kind == JoinKind::Full && !left.iter().any(|other| are_pair(other, row)));
+    found.extend(lonely.map(|row| format!("{} {}", shown(None), shown(Some(row)))));
+    found
+}
+
+#[test]
+fn a_join_gives_the_pairs_of_nested_loops() {
+    for seed in 0..300 {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let kinds = [JoinKind::Inner, JoinKind::Left, JoinKind::Right, JoinKind::Full, JoinKind::Semi, JoinKind::Anti];
+        let kind = *kinds.choose(random).unwrap();
+        let distances = [(-5, 3), (0, 0), (2, 9), (-12, -4), (-40, 40), (3, -3)];
+        let (from, to) = *distances.choose(random).unwrap();
+        let distance = Distance { from: Interval(from), to: Interval(to) };
+        let has_condition = random.random_bool(0.5);
+        let count = random.random_range(0..300);
+        let keys = *[1, 5, 40].choose(random).unwrap();
+        let rows = rows(random, count, keys);
+        let pair: SchemaRef = Arc::new(Schema::new([fields(), fields()].concat()));
+        let only_left = matches!(kind, JoinKind::Semi | JoinKind::Anti);
+        let types: Vec<_> = fields().iter().map(|field| field.data_type().clone()).collect();
+        let make = || {
+            let parts = join::Parts {
+                kind,
+                inputs: [input(), input()],
+                types: [types.clone(), types.clone()],
+                key_types: vec![DataType::Int64],
+                distance,
+                condition: has_condition.then(|| Condition { predicate: Arc::new(Less), pair: Arc::clone(&pair) }),
+                output: if only_left { Arc::new(Schema::new(fields())) } else { Arc::clone(&pair) },
+                batch_rows: 9,
+                key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+                has_positions: seed % 2 == 0,
+                allowed: Interval(0),
+            };
+            Box::new(IntervalJoin::new(parts).unwrap()) as Box<dyn Operator>
+        };
+        let mut expected = joined(kind, distance, has_condition, &rows[0], &rows[1]);
+        let mut found = run(&make, &rows, random, 1);
+        if kind == JoinKind::Full {
+            expected.sort();
+            found.sort();
+        }
+        same(&found, &expected, &format!("seed {seed}: {kind:?} {distance:?}"));
+        expected.sort();
+        let found = run(&make, &rows, random, 3);
+        same(&found, &expected, &format!("seed {seed}: {kind:?} {distance:?}, three instances"));
+    }
+}
+
+/// What nested loops aggregate over the rows of both inputs, or of the first only.
+fn aggregated(frame: &Frame, base: &[Row], others: &[Row]) -> Vec<String> {
+    let all = others.iter().map(|row| (row, 0)).chain(base.iter().map(|row| (row, 1)));
+    let mut all: Vec<_> = all.collect();
+    all.sort_by_key(|(row, input)| (row.time, *input, row.position));
+    let result = |row: &Row| {
+        let own = all.iter().position(|(other, input)| *input == 1 && other.position == row.position).unwrap();
+        let of_key: Vec<usize> = (0..all.len()).filter(|place| all[*place].0.key == row.key).collect();
+        let is_seen = |place: &usize| {
+            let (other, input) = all[*place];
+            let is_itself = *place == own;
+            let behind = other.time - row.time;
+            let is_near = match frame.bounds {
+                FrameBounds::Range { from, to } => from.is_none_or(|from| from.0 <= behind) && behind <= to.0,
+                FrameBounds::Rows(_) => *place <= own,
+            };
+            is_near
+                && !(is_itself && frame.excludes_row)
+                && (is_itself || !(frame.excludes_time && behind == 0) && !(frame.excludes_base && input == 1))
+        };
+        let mut seen: Vec<usize> = of_key.into_iter().filter(is_seen).collect();
+        if let FrameBounds::Rows(Some(before)) = frame.bounds {
+            let most = before + usize::from(!frame.excludes_row);
+            seen.drain(..seen.len().saturating_sub(most));
+        }
+        if let Some(most) = frame.most {
+            seen.drain(..seen.len().saturating_sub(most));
+        }
+        let values: Vec<i64> = seen.iter().filter_map(|place| all[*place].0.value).collect();
+        let sum = (!values.is_empty()).then(|| values.iter().sum());
+        format!("{} {} {} {}", shown(Some(row)), values.len(), show(sum), show(values.iter().min().copied()))
+    };
+    in_time(base).iter().map(result).collect()
+}
+
+#[test]
+fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
+    for seed in 0..300 {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let range = |from: i64, to| FrameBounds::Range { from: Some(Interval(from)), to: Interval(to) };
+        let bounds = [
+            range(-7, 0),
+            range(-5, 6),
+            range(0, 0),
+            range(-20, -3),
+            range(2, 8),
+            range(-60, 0),
+            FrameBounds::Range { from: None, to: Interval(0) },
+            FrameBounds::Rows(Some(3)),
+            FrameBounds::Rows(Some(0)),
+            FrameBounds::Rows(None),
+        ];
+        let frame = |random: &mut StdRng| Frame {
+            bounds: *bounds.choose(random).unwrap(),
+            most: random.random_bool(0.2).then(|| random.random_range(0..5)),
+            excludes_row: random.random_bool(0.2),
+            excludes_time: random.random_bool(0.2),
+            excludes_base: random.random_bool(0.3),
+        };
+        let frames = [frame(random), frame(random)];
+        let is_union = random.random_bool(0.6);
+        let keys = *[1, 5, 40].choose(random).unwrap();
+        let count = random.random_range(0..250);
+        let mut rows = rows(random, count, keys);
+        if !is_union {
+            rows[1].clear();
+        }
+        let whole = (0..6).map(|i| Field::new(format!("a{i}"), DataType::Int64, true)).collect();
+        let output: SchemaRef = Arc::new(Schema::new([fields(), whole].concat()));
+        let make = || {
+            let calls = [calls(), calls()].concat();
+            let over = || over::OverInput { input: input(), calls: calls.clone() };
+            let parts = over::Parts {
+                inputs: vec![over(), over()],
+                key_types: vec![DataType::Int64],
+                frames: frames.iter().map(|frame| (frame.clone(), 3)).collect(),
+                output: Arc::clone(&output),
+                batch_rows: 9,
+                key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+                has_positions: seed % 2 == 0,
+                allowed: Interval(0),
+            };
+            Box::new(Over::new(parts).unwrap()) as Box<dyn Operator>
+        };
+        let [one, two] = frames.each_ref().map(|frame| aggregated(frame, &rows[0], &rows[1]));
+        let both = one.iter().zip(&two).map(|(one, two)| {
+            let second = two.split(' ').skip(4).collect::<Vec<_>>().join(" ");
+            format!("{one} {second}")
+        });
+        let mut expected: Vec<String> = both.collect();
+        same(&run(&make, &rows, random, 1), &expected, &format!("seed {seed}: {frames:?}"));
+        expected.sort();
+        same(&run(&make, &rows, random, 3), &expected, &format!("seed {seed}: {frames:?}, three instances"));
+    }
+}

@@ -1,0 +1,153 @@
+//! Rows that wait until time has come as far as theirs.
+
+use super::entry::Entry;
+
+/// So many rows wait together.
+const RUN: usize = 8192;
+
+/// After so many times in which only some of them were due, those that wait together are sorted.
+const PATIENCE: u32 = 4;
+
+/// Rows in no order; those that are due leave together.
+///
+/// What waits together was put here one after the other, so that most of it is due at once: a row is looked at a few times only,
+/// however long it waits.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    runs: Vec<Run>,
+    rows: usize,
+}
+
+#[derive(Debug)]
+struct Run {
+    entries: Vec<Entry>,
+    /// The earliest and the latest time.
+    span: (i64, i64),
+    /// How often some were due, and others were not.
+    splits: u32,
+    /// Whether they are in the reverse order of time.
+    is_sorted: bool,
+}
+
+impl Waiting {
+    /// A row waits.
+    pub fn put(&mut self, entry: Entry) {
+        self.rows += 1;
+        match self.runs.last_mut() {
+            Some(run) if run.entries.len() < RUN && !run.is_sorted => run.put(entry),
+            _ => {
+                let mut run =
+                    Run { entries: Vec::with_capacity(RUN), span: (i64::MAX, i64::MIN), splits: 0, is_sorted: false };
+                run.put(entry);
+                self.runs.push(run);
+            }
+        }
+    }
+
+    /// Takes the rows with a time before `end`.
+    pub fn take(&mut self, end: i64, due: &mut Vec<Entry>) {
+        let before = due.len();
+        self.runs.retain_mut(|run| {
+            run.take(end, due);
+            !run.entries.is_empty()
+        });
+        self.rows -= due.len() - before;
+    }
+
+    /// How many rows wait.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// All rows that wait.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.runs.iter().flat_map(|run| &run.entries)
+    }
+
+    /// Changes all rows that wait, or drops them; not their times.
+    pub fn retain(&mut self, mut keep: impl FnMut(&mut Entry) -> bool) {
+        self.runs.retain_mut(|run| {
+            run.entries.retain_mut(&mut keep);
+            !run.entries.is_empty()
+        });
+        self.rows = self.runs.iter().map(|run| run.entries.len()).sum();
+    }
+
+    /// How many bytes of memory they take.
+    pub fn bytes(&self) -> usize {
+        self.runs.iter().map(|run| run.entries.capacity() * size_of::<Entry>()).sum()
+    }
+}
+
+impl Run {
+    fn put(&mut self, entry: Entry) {
+        self.span = (self.span.0.min(entry.time), self.span.1.max(entry.time));
+        self.entries.push(entry);
+    }
+
+    fn take(&mut self, end: i64, due: &mut Vec<Entry>) {
+        if self.span.0 >= end {
+            return;
+        }
+        if self.span.1 < end {
+            due.append(&mut self.entries);
+            return;
+        }
+        self.splits += 1;
+        if self.splits == PATIENCE {
+            self.entries.sort_unstable_by(|a, b| b.time.cmp(&a.time));
+            self.is_sorted = true;
+        }
+        if self.is_sorted {
+            let stay = self.entries.partition_point(|entry| entry.time >= end);
+            due.extend(self.entries.drain(stay..));
+            self.span.0 = self.entries.last().map_or(i64::MAX, |entry| entry.time);
+            return;
+        }
+        let mut earliest = i64::MAX;
+        self.entries.retain(|entry| {
+            let is_due = entry.time < end;
+            if is_due {
+                due.push(*entry);
+            } else {
+                earliest = earliest.min(entry.time);
+            }
+            !is_due
+        });
+        self.span.0 = earliest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+    use super::{
+        super::entry::{At, BASE},
+        *,
+    };
+
+    #[test]
+    fn all_that_is_due_leaves_and_nothing_else() {
+        let mut random = StdRng::seed_from_u64(7);
+        let (mut waiting, mut twin, mut end) = (Waiting::default(), Vec::new(), 0);
+        for row in 0..60_000 {
+            let time = end + random.random_range(0..40_000);
+            let entry = Entry { time, position: i64::from(row), key: 0, rank: BASE, at: At { batch: 0, row } };
+            waiting.put(entry);
+            twin.push(entry);
+            if random.random_bool(0.001) {
+                end += random.random_range(0..2_000);
+                let mut due = Vec::new();
+                waiting.take(end, &mut due);
+                let (mut expected, left): (Vec<_>, Vec<_>) = twin.into_iter().partition(|entry| entry.time < end);
+                twin = left;
+                due.sort_by(Entry::by_time);
+                expected.sort_by(Entry::by_time);
+                assert_eq!(due, expected);
+                assert_eq!((waiting.len(), waiting.iter().count()), (twin.len(), twin.len()));
+            }
+        }
+        assert!(waiting.runs.iter().any(|run| run.is_sorted), "some waited long");
+    }
+}
