@@ -3,6 +3,7 @@
 use std::{any::Any, fmt::Debug};
 
 use arrow_array::{ArrayRef, BooleanArray};
+use arrow_buffer::BooleanBuffer;
 use arrow_schema::{DataType, FieldRef};
 
 use crate::{Error, Result};
@@ -20,6 +21,32 @@ pub trait Aggregate: Send + Sync + Debug {
 
     /// An accumulator without groups.
     fn accumulator(&self) -> Result<Box<dyn Accumulator>>;
+
+    /// How it follows from amounts that can be taken away again, if it does: a sum over rows that follow each other is then the
+    /// difference of two running totals.
+    fn totals(&self) -> Option<&dyn Totals> {
+        None
+    }
+}
+
+/// What an aggregate follows from that can be taken away again: how many rows count, and the sum of an amount of each.
+pub trait Totals {
+    /// What each of so many rows adds to the totals: row `i` of the arguments, unless `filter` is there and not true for it.
+    fn amounts(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, rows: usize) -> Result<Amounts>;
+
+    /// The states of an accumulator to which so many rows, with amounts of this sum, were added: one per group.
+    fn states(&self, counts: &[u64], sums: &[i128]) -> Result<Vec<ArrayRef>>;
+}
+
+/// What rows add to totals.
+#[derive(Clone, Debug, Default)]
+pub struct Amounts {
+    /// The amount of each row; zero where it does not count.
+    pub amounts: Vec<i128>,
+    /// Which rows count; `None` is all.
+    pub counted: Option<BooleanBuffer>,
+    /// The rows that count and have an amount that is no whole number of 128 bits: NaN, or what is too large, or too small.
+    pub beyond: Vec<usize>,
 }
 
 /// What is asked for when somebody looks for the implementation of an aggregate function.

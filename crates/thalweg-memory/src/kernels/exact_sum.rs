@@ -268,9 +268,9 @@ pub fn quotient(whole: i128, exponent: i32, count: u64) -> f64 {
     if whole < 0 { -rounded } else { rounded }
 }
 
-/// The value in units of the window, if it fits; zero does, and is not treated apart, because streams are full of zeros.
+/// The value in units of the window, 2^-74, if it fits; zero does, and is not treated apart, because streams are full of zeros.
 #[inline]
-fn fixed(value: f64) -> Option<i128> {
+pub fn fixed(value: f64) -> Option<i128> {
     let bits = value.to_bits();
     let is_nonzero = u64::from(bits << 1 != 0);
     let mantissa = (bits & ((1 << 52) - 1)) | (is_nonzero << 52);

@@ -84,6 +84,34 @@ impl Frame {
         is_within && !self.excludes_row
     }
 
+    /// Whether the rows that a row sees, but for itself where it is not in the line, follow each other there.
+    pub fn is_contiguous(&self, is_in_line: bool) -> bool {
+        let is_complete = self.most.is_none() && !self.excludes_time;
+        is_complete && (!is_in_line || !self.excludes_row && !self.excludes_base)
+    }
+
+    /// The rows that `base` sees, where they follow each other, and whether it sees itself beside them.
+    pub fn contiguous(
+        &self,
+        base: &Entry,
+        line: &Line,
+        is_in_line: bool,
+        near: &mut Range<usize>,
+    ) -> (Range<usize>, bool) {
+        let found = match self.bounds {
+            FrameBounds::Range { from, to } => {
+                let first = from.map_or(i64::MIN, |from| base.time.saturating_add(from.0));
+                line.between(first, base.time.saturating_add(to.0), near)
+            }
+            FrameBounds::Rows(before) => {
+                let own = line.place(base);
+                own.saturating_sub(before.unwrap_or(usize::MAX))..own + usize::from(is_in_line)
+            }
+        };
+        *near = found.clone();
+        (found, !is_in_line && self.sees_itself())
+    }
+
     /// Appends the rows that `base` sees among those of its key, in their order; `is_in_line` says whether it is one of them. `near` is
     /// where the last search of the same key ended.
     pub fn rows(&self, base: &Entry, line: &Line, is_in_line: bool, near: &mut Range<usize>, seen: &mut Vec<At>) {

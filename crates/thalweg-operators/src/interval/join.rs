@@ -153,7 +153,7 @@ impl IntervalJoin {
             allowed: parts.allowed.0,
             reached: Timestamp::MIN,
             kept: Kept::default(),
-            lines: Lines::new(KeyEncoder::new(&key_types)?),
+            lines: Lines::new(KeyEncoder::new(&key_types)?, 0),
             has_null: Vec::new(),
             members: Waiting::default(),
             bases: Waiting::default(),
@@ -179,7 +179,7 @@ impl IntervalJoin {
             leaving.extend(due.iter());
         }
         sort(due, Entry::by_key, content)?;
-        lines.append(due);
+        lines.append(due, &[]);
         due.clear();
         bases.take(end.0, due);
         sort(due, Entry::by_time, content)?;
@@ -535,7 +535,7 @@ impl State for IntervalJoin {
         }
         let Self { due, kept, lines, leaving, .. } = self;
         sort(due, Entry::by_key, |rows| hashes(kept, rows))?;
-        lines.append(due);
+        lines.append(due, &[]);
         due.clear();
         sort(leaving.make_contiguous(), Entry::by_time, |rows| hashes(kept, rows))
     }

@@ -3,9 +3,12 @@
 use std::ops::Range;
 
 use arrow_array::UInt32Array;
-use thalweg_core::{KeyGroup, KeyGroups, Result};
+use thalweg_core::{KeyGroup, KeyGroups, Result, aggregate::Amounts};
 
-use super::entry::{At, Entry};
+use super::{
+    entry::{At, Entry},
+    totals::{Running, Total},
+};
 use crate::aggregate::groups::{Groups, KeyEncoder, Keys, Numbers};
 
 /// A key's rows are moved to the front of their memory once so many before them are gone, and as many as are left.
@@ -16,6 +19,8 @@ pub struct Lines {
     encoder: KeyEncoder,
     groups: Groups,
     lines: Vec<Line>,
+    /// How many running totals each has.
+    totals: usize,
     rows: usize,
     /// How many rows came since all keys were last looked at.
     grown: usize,
@@ -26,6 +31,8 @@ pub struct Lines {
 pub struct Line {
     entries: Vec<Entry>,
     gone: usize,
+    /// Running totals over all entries.
+    running: Vec<Running>,
 }
 
 impl Line {
@@ -51,10 +58,19 @@ impl Line {
         first + ties.position(|other| other.at == entry.at).unwrap_or(0)
     }
 
+    /// What some of the rows add up to in one of the totals, if it is a number for certain.
+    pub fn total(&self, number: usize, rows: &Range<usize>) -> Option<Total> {
+        if rows.is_empty() {
+            return Some(Total::default());
+        }
+        self.running[number].of(rows.start + self.gone..rows.end + self.gone)
+    }
+
     fn drop_first(&mut self, count: usize) {
         self.gone += count;
         if self.gone > GONE && self.gone > self.entries.len() / 2 {
             self.entries.drain(..self.gone);
+            self.running.iter_mut().for_each(|running| running.drop_first(self.gone));
             self.gone = 0;
             if self.entries.capacity() > 4 * self.entries.len().max(GONE) {
                 self.entries.shrink_to(2 * self.entries.len());
@@ -79,9 +95,9 @@ fn search(rows: &[Entry], near: usize, is_before: impl Fn(&Entry) -> bool) -> us
 }
 
 impl Lines {
-    /// No keys of this kind.
-    pub fn new(encoder: KeyEncoder) -> Self {
-        Self { groups: encoder.groups(), encoder, lines: Vec::new(), rows: 0, grown: 0 }
+    /// No keys of this kind, each with so many running totals.
+    pub fn new(encoder: KeyEncoder, totals: usize) -> Self {
+        Self { groups: encoder.groups(), encoder, lines: Vec::new(), totals, rows: 0, grown: 0 }
     }
 
     /// What brings keys into the form in which they are looked up.
@@ -104,10 +120,16 @@ impl Lines {
         &self.lines[key as usize]
     }
 
-    /// Appends rows, which are behind all of their key that are here.
-    pub fn append(&mut self, entries: &[Entry]) {
+    /// Appends rows, which are behind all of their key that are here, with what they add to each of the totals.
+    pub fn append(&mut self, entries: &[Entry], amounts: &[Amounts]) {
+        let mut done = 0;
         for same in entries.chunk_by(|a, b| a.key == b.key) {
-            self.lines[same[0].key as usize].entries.extend_from_slice(same);
+            let line = &mut self.lines[same[0].key as usize];
+            line.entries.extend_from_slice(same);
+            let rows = done..done + same.len();
+            done = rows.end;
+            line.running.resize_with(self.totals, Running::default);
+            line.running.iter_mut().zip(amounts).for_each(|(running, amounts)| running.append(amounts, rows.clone()));
         }
         self.rows += entries.len();
         self.grown += entries.len();
@@ -193,7 +215,8 @@ impl Lines {
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
         let entries: usize = self.lines.iter().map(|line| line.entries.capacity()).sum();
-        entries * size_of::<Entry>() + self.lines.capacity() * size_of::<Line>() + self.groups.size()
+        let running: usize = self.lines.iter().flat_map(|line| &line.running).map(Running::bytes).sum();
+        running + entries * size_of::<Entry>() + self.lines.capacity() * size_of::<Line>() + self.groups.size()
     }
 }
 
@@ -209,7 +232,7 @@ mod tests {
             rank: BASE,
             at: At { batch: 0, row },
         };
-        Line { entries: (0..).zip(times).map(entry).collect(), gone: 0 }
+        Line { entries: (0..).zip(times).map(entry).collect(), gone: 0, running: Vec::new() }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! * [`waiting`]: rows that wait for the watermark
 //! * [`lines`]: the rows of each key, in the order of time
 //! * [`kept`]: the values of rows that wait, or may be looked at
+//! * [`totals`]: running totals over the rows of a key
 //! * [`places`]: where results stand among those of all instances
 //! * [`entry`]: what is known of one row
 
@@ -18,6 +19,7 @@ pub mod kept;
 pub mod lines;
 pub mod over;
 pub mod places;
+pub mod totals;
 pub mod waiting;
 
 #[cfg(test)]

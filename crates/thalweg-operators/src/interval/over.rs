@@ -2,11 +2,11 @@
 
 use std::{ops::Range, sync::Arc};
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
     Batch, Error, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, State, Timestamp,
-    aggregate::{Accumulator, Aggregate as Function},
+    aggregate::{Accumulator, Aggregate as Function, Amounts},
     state::{Reader, Writer},
 };
 use thalweg_memory::kernels::hash::hash_columns;
@@ -18,6 +18,7 @@ use super::{
     kept::Kept,
     lines::Lines,
     places::positions,
+    totals::Total,
     waiting::Waiting,
 };
 use crate::aggregate::{Call, groups::KeyEncoder, values::Values};
@@ -34,8 +35,12 @@ use crate::aggregate::{Call, groups::KeyEncoder, values::Values};
 pub struct Over {
     inputs: Vec<OverInput>,
     functions: Vec<Arc<dyn Function>>,
-    frames: Vec<(Frame, Range<usize>)>,
+    frames: Vec<Looked>,
     layout: Layout,
+    /// The running totals.
+    kinds: Vec<Kind>,
+    /// For each aggregate how it follows from them, if it does.
+    summed: Vec<Option<Summed>>,
     key_groups: KeyGroups,
     has_positions: bool,
     output: SchemaRef,
@@ -61,6 +66,14 @@ pub struct Over {
     ready: Vec<Entry>,
     done: usize,
     chunk: Option<Chunk>,
+}
+
+/// A frame, and what is computed of it.
+struct Looked {
+    frame: Frame,
+    calls: Range<usize>,
+    /// Whether rows that are seen follow each other, so that totals will do.
+    is_contiguous: bool,
 }
 
 /// One of the inputs of an [`Over`].
@@ -102,6 +115,25 @@ struct Layout {
     passed: Vec<usize>,
 }
 
+/// One of the running totals that are kept for each key.
+struct Kind {
+    /// The aggregate that says what rows add to it.
+    call: usize,
+    /// Its arguments, and its filter, among the columns that are kept.
+    columns: (Vec<usize>, Option<usize>),
+    /// How many columns its state has: one that has only a count makes do with any other's totals.
+    width: usize,
+}
+
+/// Where the totals of an aggregate are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Summed {
+    /// It counts all rows.
+    Rows,
+    /// Among the running totals.
+    Total(usize),
+}
+
 /// Rows whose aggregates are being computed.
 struct Chunk {
     /// In the order of time.
@@ -110,6 +142,10 @@ struct Chunk {
     order: Vec<u32>,
     done: usize,
     accumulators: Vec<Box<dyn Accumulator>>,
+    /// For each aggregate that follows from totals those of each row.
+    totals: Vec<(Vec<u64>, Vec<i128>)>,
+    /// What rows add to each of the running totals themselves, where they are not among the rows they see.
+    own: Vec<Amounts>,
 }
 
 const VERSION: u16 = 1;
@@ -132,17 +168,24 @@ impl Over {
         let (ahead, back) =
             (frames.iter().map(|(frame, _)| frame.ahead()), frames.iter().map(|(frame, _)| frame.back()));
         let back = back.collect::<Option<Vec<_>>>().map(|back| back.into_iter().max().unwrap_or(0));
+        let is_base_seen = frames.iter().any(|(frame, _)| !frame.excludes_base);
         let mut first = 0;
-        let counted = |(frame, count): &(Frame, usize)| {
+        let looked = |(frame, count): &(Frame, usize)| {
             first += count;
-            (frame.clone(), first - count..first)
+            let is_contiguous = frame.is_contiguous(is_base_seen);
+            Looked { frame: frame.clone(), calls: first - count..first, is_contiguous }
         };
+        let looked: Vec<Looked> = frames.iter().map(looked).collect();
+        let (kinds, summed) = totals(&functions, &layout, &looked)?;
         Ok(Self {
             ahead: ahead.max().unwrap_or(0),
             back,
             spared: frames.iter().filter_map(|(frame, _)| frame.spared()).collect(),
-            is_base_seen: frames.iter().any(|(frame, _)| !frame.excludes_base),
-            frames: frames.iter().map(counted).collect(),
+            is_base_seen,
+            frames: looked,
+            lines: Lines::new(KeyEncoder::new(&key_types)?, kinds.len()),
+            kinds,
+            summed,
             inputs,
             functions,
             layout,
@@ -153,7 +196,6 @@ impl Over {
             allowed: allowed.0,
             reached: Timestamp::MIN,
             kept: Kept::default(),
-            lines: Lines::new(KeyEncoder::new(&key_types)?),
             members: Waiting::default(),
             bases: Waiting::default(),
             due: Vec::new(),
@@ -171,70 +213,156 @@ impl Over {
     /// Puts rows that are due into the order of their keys, and finds those whose results are next.
     fn advance(&mut self) -> Result<()> {
         let final_before = self.final_before();
-        let Self { kept, lines, members, bases, due, ready, layout, reached, .. } = self;
-        members.take(reached.0, due);
-        sort(due, Entry::by_key, |rows| hashes(kept, 0..layout.arguments, rows))?;
-        lines.append(due);
-        due.clear();
+        self.members.take(self.reached.0, &mut self.due);
+        self.append()?;
+        let Self { kept, bases, ready, layout, .. } = self;
         bases.take(final_before.0, ready);
         sort(ready, Entry::by_time, |rows| hashes(kept, 0..layout.passed.len(), rows))
     }
 
-    /// Computes on; returns whether a batch is complete.
-    fn compute(&mut self) -> Result<Option<Batch>> {
-        let chunk = match self.chunk.take() {
-            Some(chunk) => chunk,
-            None => {
-                let bases = self.ready[self.done..self.ready.len().min(self.done + self.batch_rows)].to_vec();
-                let mut order: Vec<u32> = (0..bases.len() as u32).collect();
-                order.sort_by_key(|base| bases[*base as usize].key);
-                let accumulators = self.functions.iter().map(|function| function.accumulator());
-                Chunk { bases, order, done: 0, accumulators: accumulators.collect::<Result<_>>()? }
-            }
+    /// Appends the rows that are due to those of their keys.
+    fn append(&mut self) -> Result<()> {
+        let mut due = std::mem::take(&mut self.due);
+        sort(&mut due, Entry::by_key, |rows| hashes(&self.kept, 0..self.layout.arguments, rows))?;
+        let amounts = if self.kinds.is_empty() { Vec::new() } else { self.amounts(&due)? };
+        self.lines.append(&due, &amounts);
+        due.clear();
+        self.due = due;
+        Ok(())
+    }
+
+    /// What rows add to each of the running totals.
+    fn amounts(&self, rows: &[Entry]) -> Result<Vec<Amounts>> {
+        if rows.is_empty() {
+            return Ok(vec![Amounts::default(); self.kinds.len()]);
+        }
+        let rows: Vec<At> = rows.iter().map(|entry| entry.at).collect();
+        let amounts = |kind: &Kind| {
+            let (arguments, filter) = self.gathered(&kind.columns, &rows)?;
+            let totals = self.functions[kind.call].totals();
+            let totals = totals.ok_or_else(|| Error::bug("an aggregate has no totals any more"))?;
+            totals.amounts(&arguments, filter.as_ref(), rows.len())
         };
-        let chunk = self.chunk.insert(chunk);
+        self.kinds.iter().map(amounts).collect()
+    }
+
+    /// Arguments and filter of an aggregate for these rows.
+    fn gathered(
+        &self,
+        (arguments, filter): &(Vec<usize>, Option<usize>),
+        rows: &[At],
+    ) -> Result<(Vec<ArrayRef>, Option<BooleanArray>)> {
+        let arguments = arguments.iter().map(|column| self.kept.gather(*column, rows)).collect::<Result<Vec<_>>>()?;
+        let filter = filter.map(|column| self.kept.gather(column, rows)).transpose()?;
+        Ok((arguments, filter.map(|mask| mask.as_boolean().clone())))
+    }
+
+    /// The next rows whose results are computed together.
+    fn chunk(&self) -> Result<Chunk> {
+        let bases = self.ready[self.done..self.ready.len().min(self.done + self.batch_rows)].to_vec();
+        let mut order: Vec<u32> = (0..bases.len() as u32).collect();
+        order.sort_by_key(|base| bases[*base as usize].key);
+        let accumulators = self.functions.iter().map(|function| function.accumulator()).collect::<Result<_>>()?;
+        let total = |summed: &Option<Summed>| {
+            let rows = if summed.is_some() { bases.len() } else { 0 };
+            (vec![0; rows], vec![0; rows])
+        };
+        let totals = self.summed.iter().map(total).collect();
+        let own = if self.is_base_seen || self.kinds.is_empty() { Vec::new() } else { self.amounts(&bases)? };
+        Ok(Chunk { bases, order, done: 0, accumulators, totals, own })
+    }
+
+    /// Computes on; returns a batch if one is complete.
+    fn compute(&mut self) -> Result<Option<Batch>> {
+        let mut chunk = match self.chunk.take() {
+            Some(chunk) => chunk,
+            None => self.chunk()?,
+        };
         let (mut left, mut near) = (TURN, vec![0..0; self.frames.len()]);
-        let (mut seen, mut groups): (Vec<Vec<At>>, Vec<Vec<u32>>) =
-            (vec![Vec::new(); self.frames.len()], vec![Vec::new(); self.frames.len()]);
+        // Rows that are seen, by frame: for aggregates that need all, and for those whose totals are no numbers.
+        let mut seen: Vec<[Seen; 2]> = self.frames.iter().map(|_| Default::default()).collect();
         let mut last = u32::MAX;
         while chunk.done < chunk.order.len() && left > 0 {
             let number = chunk.order[chunk.done];
-            let base = &chunk.bases[number as usize];
+            let base = chunk.bases[number as usize];
             if std::mem::replace(&mut last, base.key) != base.key {
                 near.fill(0..0);
             }
-            for (i, (frame, calls)) in self.frames.iter().enumerate() {
-                let before = seen[i].len();
-                frame.rows(base, self.lines.line(base.key), self.is_base_seen, &mut near[i], &mut seen[i]);
-                left = left.saturating_sub(seen[i].len() - before + 1);
-                groups[i].resize(seen[i].len(), number);
-                if seen[i].len() >= SEEN {
-                    let accumulators = &mut chunk.accumulators[calls.clone()];
-                    update(
-                        &self.layout,
-                        &self.kept,
-                        calls.clone(),
-                        accumulators,
-                        &seen[i],
-                        &groups[i],
-                        chunk.bases.len(),
-                    )?;
-                    seen[i].clear();
-                    groups[i].clear();
+            for (i, looked) in self.frames.iter().enumerate() {
+                let is_summed = !looked.is_contiguous || self.sum(looked, &mut chunk, number, &mut near[i]);
+                let needs_all = looked.calls.clone().any(|call| self.summed[call].is_none());
+                let wanted = [needs_all, !is_summed];
+                for (seen, _) in seen[i].iter_mut().zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
+                    let line = self.lines.line(base.key);
+                    looked.frame.rows(&base, line, self.is_base_seen, &mut near[i], &mut seen.rows);
+                    left = left.saturating_sub(seen.rows.len() - seen.groups.len());
+                    seen.groups.resize(seen.rows.len(), number);
+                }
+                left = left.saturating_sub(1);
+                if seen[i].iter().any(|seen| seen.rows.len() >= SEEN) {
+                    self.update(looked, &mut chunk, &mut seen[i])?;
                 }
             }
             chunk.done += 1;
         }
-        for (i, (_, calls)) in self.frames.iter().enumerate() {
-            let accumulators = &mut chunk.accumulators[calls.clone()];
-            update(&self.layout, &self.kept, calls.clone(), accumulators, &seen[i], &groups[i], chunk.bases.len())?;
+        for (looked, seen) in self.frames.iter().zip(&mut seen) {
+            self.update(looked, &mut chunk, seen)?;
         }
         if chunk.done < chunk.order.len() {
+            self.chunk = Some(chunk);
             return Ok(None);
         }
-        let Some(chunk) = self.chunk.take() else { return Err(Error::bug("the chunk was just there")) };
         self.done += chunk.bases.len();
         self.batch(chunk).map(Some)
+    }
+
+    /// Finds the totals of a row for the aggregates of a frame that follow from totals; whether they are numbers for certain.
+    fn sum(&self, looked: &Looked, chunk: &mut Chunk, number: u32, near: &mut Range<usize>) -> bool {
+        let row = number as usize;
+        let base = &chunk.bases[row];
+        let line = self.lines.line(base.key);
+        let (rows, adds_own) = looked.frame.contiguous(base, line, self.is_base_seen, near);
+        let own = |kind: usize| -> Option<Total> {
+            let own = &chunk.own[kind];
+            if own.beyond.binary_search(&row).is_ok() {
+                return None;
+            }
+            let counts = own.counted.as_ref().is_none_or(|counted| counted.value(row));
+            Some(Total { count: u64::from(counts), sum: own.amounts[row] })
+        };
+        let total = |summed: Summed| match summed {
+            Summed::Rows => Some(Total { count: rows.len() as u64 + u64::from(adds_own), sum: 0 }),
+            Summed::Total(kind) => {
+                let total = line.total(kind, &rows)?;
+                if adds_own { total.plus(own(kind)?) } else { Some(total) }
+            }
+        };
+        let found: Option<Vec<(usize, Total)>> = looked
+            .calls
+            .clone()
+            .filter_map(|call| self.summed[call].map(|summed| Some((call, total(summed)?))))
+            .collect();
+        let Some(found) = found else { return false };
+        for (call, total) in found {
+            (chunk.totals[call].0[row], chunk.totals[call].1[row]) = (total.count, total.sum);
+        }
+        true
+    }
+
+    /// Adds rows that were seen to the aggregates of a frame.
+    fn update(&self, looked: &Looked, chunk: &mut Chunk, seen: &mut [Seen; 2]) -> Result<()> {
+        for (follows, seen) in [false, true].into_iter().zip(seen) {
+            if seen.rows.is_empty() {
+                continue;
+            }
+            for call in looked.calls.clone().filter(|call| self.summed[*call].is_some() == follows) {
+                let (arguments, filter) = self.gathered(&self.layout.calls[call], &seen.rows)?;
+                chunk.accumulators[call].update(&arguments, filter.as_ref(), &seen.groups, chunk.bases.len())?;
+            }
+            seen.rows.clear();
+            seen.groups.clear();
+        }
+        Ok(())
     }
 
     /// The results of rows.
@@ -242,10 +370,20 @@ impl Over {
         let rows: Vec<At> = chunk.bases.iter().map(|base| base.at).collect();
         let passed = self.layout.passed.iter().map(|column| self.kept.gather(*column, &rows));
         let mut columns = passed.collect::<Result<Vec<_>>>()?;
-        for (accumulator, (arguments, _)) in chunk.accumulators.iter_mut().zip(&self.layout.calls) {
-            // Rows at the end may have seen nothing.
-            let nothing: Vec<_> = arguments.iter().map(|column| self.kept.nothing(*column, rows[0])).collect();
-            accumulator.update(&nothing, None, &[], rows.len())?;
+        for (call, accumulator) in chunk.accumulators.iter_mut().enumerate() {
+            let (counts, sums) = &chunk.totals[call];
+            match self.functions[call].totals().filter(|_| self.summed[call].is_some()) {
+                Some(totals) => {
+                    let groups: Vec<u32> = (0..rows.len() as u32).collect();
+                    accumulator.merge(&totals.states(counts, sums)?, &groups, rows.len())?;
+                }
+                // Rows at the end may have seen nothing.
+                None => {
+                    let arguments = self.layout.calls[call].0.iter();
+                    let nothing: Vec<_> = arguments.map(|column| self.kept.nothing(*column, rows[0])).collect();
+                    accumulator.update(&nothing, None, &[], rows.len())?;
+                }
+            }
             columns.push(accumulator.take_result()?);
         }
         let batch = Batch::new(RecordBatch::try_new(Arc::clone(&self.output), columns)?);
@@ -306,25 +444,41 @@ fn hashes(kept: &Kept, columns: Range<usize>, rows: &[At]) -> Result<Vec<u64>> {
     hash_columns(&columns, rows.len())
 }
 
-/// Adds the rows that were seen to the aggregates of a frame.
-fn update(
+/// The running totals that the aggregates need, and how each follows from them.
+fn totals(
+    functions: &[Arc<dyn Function>],
     layout: &Layout,
-    kept: &Kept,
-    calls: Range<usize>,
-    accumulators: &mut [Box<dyn Accumulator>],
-    seen: &[At],
-    groups: &[u32],
-    count: usize,
-) -> Result<()> {
-    for ((arguments, filter), accumulator) in layout.calls[calls].iter().zip(accumulators) {
-        if seen.is_empty() {
+    frames: &[Looked],
+) -> Result<(Vec<Kind>, Vec<Option<Summed>>)> {
+    let (mut kinds, mut summed): (Vec<Kind>, _) = (Vec::new(), Vec::new());
+    let frame_of = |call: usize| frames.iter().find(|looked| looked.calls.contains(&call));
+    for (call, (function, columns)) in functions.iter().zip(&layout.calls).enumerate() {
+        let is_contiguous = frame_of(call).is_some_and(|looked| looked.is_contiguous);
+        if function.totals().is_none() || !is_contiguous {
+            summed.push(None);
             continue;
         }
-        let arguments = arguments.iter().map(|column| kept.gather(*column, seen)).collect::<Result<Vec<_>>>()?;
-        let filter = filter.map(|column| kept.gather(column, seen)).transpose()?;
-        accumulator.update(&arguments, filter.as_ref().map(|mask| mask.as_boolean()), groups, count)?;
+        if columns.0.is_empty() && columns.1.is_none() {
+            summed.push(Some(Summed::Rows));
+            continue;
+        }
+        let width = function.state()?.len();
+        let place = kinds.iter().position(|kind| kind.columns == *columns).unwrap_or(kinds.len());
+        if place == kinds.len() {
+            kinds.push(Kind { call, columns: columns.clone(), width });
+        } else if kinds[place].width < width {
+            (kinds[place].call, kinds[place].width) = (call, width);
+        }
+        summed.push(Some(Summed::Total(place)));
     }
-    Ok(())
+    Ok((kinds, summed))
+}
+
+/// Rows that are seen, and by which row of a chunk.
+#[derive(Default)]
+struct Seen {
+    rows: Vec<At>,
+    groups: Vec<u32>,
 }
 
 impl Layout {
@@ -518,11 +672,7 @@ impl State for Over {
                 }
             }
         }
-        let Self { due, kept, lines, layout, .. } = self;
-        sort(due, Entry::by_key, |rows| hashes(kept, 0..layout.arguments, rows))?;
-        lines.append(due);
-        due.clear();
-        Ok(())
+        self.append()
     }
 
     fn forget(&mut self, group: KeyGroup) -> Result<()> {

@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, BooleanArray, Int64Array, cast::AsArray, types::Int6
 use arrow_schema::DataType;
 use thalweg_core::{
     Result,
-    aggregate::{Accumulator, Signature},
+    aggregate::{Accumulator, Amounts, Signature, Totals},
 };
 
 use super::{
@@ -17,7 +17,20 @@ use super::{
 /// A count of the rows in which no argument is null; without arguments, of all rows.
 pub fn count(signature: &Signature<'_>) -> Option<Function> {
     let is_ours = *signature.output == DataType::Int64;
-    is_ours.then(|| Function::new(signature, &[("count", DataType::Int64)], Counts::default))
+    is_ours.then(|| Function::new(signature, &[("count", DataType::Int64)], Counts::default).with_totals(CountTotals))
+}
+
+/// The rows that count are all there is to it.
+struct CountTotals;
+
+impl Totals for CountTotals {
+    fn amounts(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, rows: usize) -> Result<Amounts> {
+        Ok(Amounts { amounts: vec![0; rows], counted: counting(arguments, filter), beyond: Vec::new() })
+    }
+
+    fn states(&self, counts: &[u64], _: &[i128]) -> Result<Vec<ArrayRef>> {
+        Ok(vec![Arc::new(Int64Array::from_iter_values(counts.iter().map(|count| *count as i64)))])
+    }
 }
 
 #[derive(Default)]

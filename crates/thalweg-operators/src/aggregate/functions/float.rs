@@ -9,13 +9,14 @@ use arrow_array::{
 use arrow_schema::DataType;
 use thalweg_core::{
     Result,
-    aggregate::{Accumulator, Signature},
+    aggregate::{Accumulator, Amounts, Signature, Totals},
 };
 use thalweg_memory::{
     kernels::{
         exact_sum::{
             ExactSum,
             dyadic::{DOUBLE, SINGLE},
+            fixed,
             many::{add_all, add_grouped},
         },
         sums::plain_sum,
@@ -41,12 +42,40 @@ pub fn float(signature: &Signature<'_>) -> Option<Function> {
     Some(match signature.exact_floats {
         true => {
             let state = [count, ("sum", DataType::FixedSizeBinary(WINDOW as i32)), ("beyond", DataType::Binary)];
-            Function::new(signature, &state, move || Exact { shape, sums: Vec::new(), is_beyond: false })
+            let sums = move || Exact { shape, sums: Vec::new(), is_beyond: false };
+            Function::new(signature, &state, sums).with_totals(FloatTotals)
         }
         false => {
             Function::new(signature, &[count, ("sum", DataType::Float64)], move || Plain { shape, sums: Vec::new() })
         }
     })
+}
+
+/// Exact sums of floats: the amounts are the numbers in units of the window of a sum, where they fit it.
+struct FloatTotals;
+
+impl Totals for FloatTotals {
+    fn amounts(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, _: usize) -> Result<Amounts> {
+        let (values, counted) = (doubles(&arguments[0]), counting(arguments, filter));
+        let counts = |row: usize| counted.as_ref().is_none_or(|counted| counted.value(row));
+        let mut beyond = Vec::new();
+        let amounts = values.values().iter().enumerate().map(|(row, value)| match (counts(row), fixed(*value)) {
+            (true, Some(amount)) => amount,
+            (true, None) => {
+                beyond.push(row);
+                0
+            }
+            (false, _) => 0,
+        });
+        Ok(Amounts { amounts: amounts.collect(), counted, beyond })
+    }
+
+    fn states(&self, counts: &[u64], sums: &[i128]) -> Result<Vec<ArrayRef>> {
+        let bytes = sums.iter().flat_map(|sum| sum.to_le_bytes()).collect::<Vec<u8>>();
+        let windows = FixedSizeBinaryArray::try_new_with_len(WINDOW as i32, bytes.into(), None, sums.len())?;
+        let counts = UInt64Array::from(counts.to_vec());
+        Ok(vec![Arc::new(counts), Arc::new(windows), new_null_array(&DataType::Binary, sums.len())])
+    }
 }
 
 /// What becomes of a sum.

@@ -33,7 +33,7 @@ use std::{fmt, sync::Arc};
 use arrow_schema::{DataType, Field, FieldRef};
 use thalweg_core::{
     Result,
-    aggregate::{Accumulator, Aggregate, Exactness, Signature},
+    aggregate::{Accumulator, Aggregate, Exactness, Signature, Totals},
 };
 
 /// Our own implementation of an aggregate function on these argument types, if there is one.
@@ -61,6 +61,7 @@ struct Function {
     output: DataType,
     state: Vec<FieldRef>,
     accumulator: Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>,
+    totals: Option<Box<dyn Totals + Send + Sync>>,
 }
 
 impl Function {
@@ -75,7 +76,13 @@ impl Function {
             output: signature.output.clone(),
             state: state.iter().map(field).collect(),
             accumulator: Box::new(move || Box::new(accumulator())),
+            totals: None,
         }
+    }
+
+    /// The same function, which follows from totals.
+    fn with_totals(self, totals: impl Totals + Send + Sync + 'static) -> Self {
+        Self { totals: Some(Box::new(totals)), ..self }
     }
 }
 
@@ -101,5 +108,9 @@ impl Aggregate for Function {
 
     fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
         Ok((self.accumulator)())
+    }
+
+    fn totals(&self) -> Option<&dyn Totals> {
+        Some(self.totals.as_deref()?)
     }
 }

@@ -10,7 +10,7 @@ use arrow_buffer::{Buffer, i256};
 use arrow_schema::{DataType, TimeUnit};
 use thalweg_core::{
     Result,
-    aggregate::{Accumulator, Signature},
+    aggregate::{Accumulator, Amounts, Signature, Totals},
 };
 use thalweg_memory::{
     kernels::{exact_sum::quotient, sums::whole_sum},
@@ -21,6 +21,27 @@ use super::{
     Function,
     rows::{alike, counting, each, not_a_state, out_of_range},
 };
+
+/// Does something for the type of the values in a column.
+macro_rules! by_type {
+    ($kind:expr, $do:ident) => {
+        match $kind {
+            DataType::Int8 => $do!(Int8Type),
+            DataType::Int16 => $do!(Int16Type),
+            DataType::Int32 => $do!(Int32Type),
+            DataType::Int64 => $do!(Int64Type),
+            DataType::UInt8 => $do!(UInt8Type),
+            DataType::UInt16 => $do!(UInt16Type),
+            DataType::UInt32 => $do!(UInt32Type),
+            DataType::UInt64 => $do!(UInt64Type),
+            DataType::Duration(TimeUnit::Second) => $do!(DurationSecondType),
+            DataType::Duration(TimeUnit::Millisecond) => $do!(DurationMillisecondType),
+            DataType::Duration(TimeUnit::Microsecond) => $do!(DurationMicrosecondType),
+            DataType::Duration(TimeUnit::Nanosecond) => $do!(DurationNanosecondType),
+            _ => $do!(Decimal128Type),
+        }
+    };
+}
 
 /// A sum or mean of whole numbers.
 pub fn whole(signature: &Signature<'_>) -> Option<Function> {
@@ -43,7 +64,42 @@ pub fn whole(signature: &Signature<'_>) -> Option<Function> {
         _ => return None,
     };
     let state = [("count", DataType::UInt64), ("sum", DataType::FixedSizeBinary(WIDTH as i32))];
-    Some(Function::new(signature, &state, move || Sums { result, sums: Vec::new() }))
+    Some(Function::new(signature, &state, move || Sums { result, sums: Vec::new() }).with_totals(WholeTotals))
+}
+
+/// Sums of whole numbers: the amounts are the numbers.
+struct WholeTotals;
+
+impl Totals for WholeTotals {
+    fn amounts(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, _: usize) -> Result<Amounts> {
+        let (column, counted) = (arguments[0].as_ref(), counting(arguments, filter));
+        macro_rules! amounts {
+            ($kind:ty) => {
+                column.as_primitive::<$kind>().values().iter().map(|value| i128::from(*value)).collect()
+            };
+        }
+        let mut amounts: Vec<i128> = by_type!(column.data_type(), amounts);
+        if let Some(counted) = &counted {
+            amounts.iter_mut().zip(counted).filter(|(_, counts)| !counts).for_each(|(amount, _)| *amount = 0);
+        }
+        Ok(Amounts { amounts, counted, beyond: Vec::new() })
+    }
+
+    fn states(&self, counts: &[u64], sums: &[i128]) -> Result<Vec<ArrayRef>> {
+        let counts = UInt64Array::from(counts.to_vec());
+        let sums = states(sums.iter().map(|sum| Sum { low: *sum, ..Sum::default() }), sums.len());
+        Ok(vec![Arc::new(counts), Arc::new(sums)])
+    }
+}
+
+/// Sums as the column of a state.
+fn states(sums: impl Iterator<Item = Sum>, count: usize) -> FixedSizeBinaryArray {
+    let mut bytes = Vec::with_capacity(count * WIDTH);
+    for sum in sums {
+        bytes.extend(sum.low.to_le_bytes());
+        bytes.extend(sum.high.to_le_bytes());
+    }
+    FixedSizeBinaryArray::new(WIDTH as i32, Buffer::from_vec(bytes), None)
 }
 
 #[derive(Clone, Copy)]
@@ -118,21 +174,7 @@ impl Accumulator for Sums {
                 })
             }};
         }
-        match column.data_type() {
-            DataType::Int8 => add!(Int8Type),
-            DataType::Int16 => add!(Int16Type),
-            DataType::Int32 => add!(Int32Type),
-            DataType::Int64 => add!(Int64Type),
-            DataType::UInt8 => add!(UInt8Type),
-            DataType::UInt16 => add!(UInt16Type),
-            DataType::UInt32 => add!(UInt32Type),
-            DataType::UInt64 => add!(UInt64Type),
-            DataType::Duration(TimeUnit::Second) => add!(DurationSecondType),
-            DataType::Duration(TimeUnit::Millisecond) => add!(DurationMillisecondType),
-            DataType::Duration(TimeUnit::Microsecond) => add!(DurationMicrosecondType),
-            DataType::Duration(TimeUnit::Nanosecond) => add!(DurationNanosecondType),
-            _ => add!(Decimal128Type),
-        }
+        by_type!(column.data_type(), add);
         Ok(())
     }
 
@@ -188,12 +230,7 @@ impl Accumulator for Sums {
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
         let sums = mem::take(&mut self.sums);
         let counts = UInt64Array::from_iter_values(sums.iter().map(|sum| sum.count));
-        let mut bytes = Vec::with_capacity(sums.len() * WIDTH);
-        for sum in &sums {
-            bytes.extend(sum.low.to_le_bytes());
-            bytes.extend(sum.high.to_le_bytes());
-        }
-        let sums = FixedSizeBinaryArray::new(WIDTH as i32, Buffer::from_vec(bytes), None);
+        let sums = states(sums.iter().copied(), sums.len());
         Ok(vec![Arc::new(counts), Arc::new(sums)])
     }
 
