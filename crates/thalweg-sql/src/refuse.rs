@@ -2,10 +2,10 @@
 
 use arrow_schema::DataType;
 use datafusion_common::{
-    DFSchema,
+    DFSchema, NullEquality,
     tree_node::{TreeNode, TreeNodeRecursion},
 };
-use datafusion_expr::{Distinct, Expr, ExprSchemable, LogicalPlan};
+use datafusion_expr::{Distinct, Expr, ExprSchemable, JoinConstraint, LogicalPlan};
 use sqlparser::{
     ast::{Query, Spanned, TableFactor},
     tokenizer::TokenWithSpan,
@@ -73,7 +73,7 @@ const STATEMENTS: [Refusal; 28] = [
     ("TABLE", "TABLE t is not there as a statement", "write SELECT * FROM t"),
 ];
 
-const CLAUSES: [Refusal; 31] = [
+const CLAUSES: [Refusal; 30] = [
     (
         "MATCH_RECOGNIZE",
         "MATCH_RECOGNIZE is not there yet",
@@ -88,11 +88,6 @@ const CLAUSES: [Refusal; 31] = [
     ("TABLESAMPLE", "TABLESAMPLE is not there", "write WHERE random() < 0.1"),
     ("EMIT", "EMIT is not there yet: a window's result is given once, when the window is complete", "leave it out"),
     ("QUALIFY", "QUALIFY is not there yet", "rank the rows of bounded input with ORDER BY and LIMIT"),
-    (
-        "JOIN",
-        "joins are not there yet",
-        "put the streams together with UNION ALL, and group what belongs together by a window and a key",
-    ),
     ("INTERSECT", "INTERSECT is not there: it would have to remember every row for ever", "filter with WHERE"),
     ("EXCEPT", "EXCEPT is not there: it would have to remember every row for ever", "filter with WHERE"),
     ("MINUS", "MINUS is not there: it would have to remember every row for ever", "filter with WHERE"),
@@ -264,12 +259,23 @@ pub(crate) fn check_expressions(expressions: &[Expr], words: &Words) -> Result<(
 fn refuse_node(node: &LogicalPlan, words: &Words) -> Option<Error> {
     let by = |word| Some(by_word(word, words));
     match node {
-        LogicalPlan::Join(_) => {
-            let is_comma = words.find_keywords("JOIN").is_none();
-            ["INTERSECT", "EXCEPT"]
-                .iter()
-                .find(|w| is_comma && words.find_keywords(w).is_some())
-                .map_or_else(|| by("JOIN"), |w| by(w))
+        // Only what these are made of takes two nulls for one value.
+        LogicalPlan::Join(join) if join.null_equality == NullEquality::NullEqualsNull => {
+            ["INTERSECT", "EXCEPT"].into_iter().find(|word| words.find_keywords(word).is_some()).map_or_else(
+                || Some(Error::query("a view has INTERSECT or EXCEPT, which are not there").at(words.start())),
+                by,
+            )
+        }
+        // Of the two columns it would show the one whose table's name comes first, and that one may be null.
+        LogicalPlan::Join(join) if join.join_type.is_outer() && join.join_constraint == JoinConstraint::Using => {
+            let at = words.find_keywords("USING").or_else(|| words.find_keywords("NATURAL"));
+            Some(
+                Error::query(
+                    "USING and NATURAL are not there for outer joins: it is not clear which side's value is meant",
+                )
+                .with_hint("write ON a.k = b.k AND …")
+                .at(at.unwrap_or(words.start())),
+            )
         }
         LogicalPlan::Unnest(_) => by("UNNEST"),
         LogicalPlan::RecursiveQuery(_) => by("RECURSIVE"),
@@ -289,6 +295,7 @@ fn refuse_node(node: &LogicalPlan, words: &Words) -> Option<Error> {
         | LogicalPlan::TableScan(_)
         | LogicalPlan::EmptyRelation(_)
         | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Join(_)
         | LogicalPlan::Limit(_)
         | LogicalPlan::Values(_)
         | LogicalPlan::Distinct(Distinct::All(_)) => None,

@@ -125,6 +125,16 @@ pub(super) fn plan_message(message: &str, words: &Words, place: Option<Span>) ->
             .with_hint("leave ORDER BY out: rows stand in the order of the window")
             .at(place.unwrap_or(words.start()));
     }
+    if message.starts_with("OVER and WITHIN GROUP clause cannot be used together") {
+        return Error::query("WITHIN GROUP and OVER do not stand behind one call")
+            .with_hint("write the value as the first argument: percentile_cont(x, 0.5) OVER (…)")
+            .at(place.unwrap_or(words.start()));
+    }
+    if message.contains("requires exactly one ORDER BY column") {
+        return Error::query("a frame of RANGE asks for one ORDER BY: that of the event time")
+            .with_hint("write OVER (PARTITION BY … ORDER BY ts RANGE …)")
+            .at(place.unwrap_or(words.start()));
+    }
     let at = place.unwrap_or(words.start());
     if let Some((pair, _)) =
         between(message, "comparison operation ", "\u{0}").or_else(|| tail(message, "comparison operation "))

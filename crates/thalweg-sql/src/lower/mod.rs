@@ -9,9 +9,12 @@
 //! * [`aggregate`]: GROUP BY
 //! * [`window`]: window functions
 //! * [`over`]: aggregates over the rows around a row
+//! * [`join`], [`distance`]: pairs of rows whose event times lie close to each other
 //! * [`names`]: names of columns that nobody named
 
 mod aggregate;
+mod distance;
+mod join;
 mod names;
 mod over;
 mod stream;
@@ -99,6 +102,7 @@ impl Lowering<'_> {
                 Some(node) => self.over(node, extension),
                 None => self.window(extension),
             },
+            LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Union(union) => {
                 let inputs = union.inputs.iter().map(|input| self.node(input)).collect::<Result<Vec<_>>>()?;
                 self.union(inputs, &union.schema)

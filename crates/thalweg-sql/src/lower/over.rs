@@ -30,7 +30,7 @@ impl Lowering<'_> {
         let base = inputs.next().ok_or_else(|| Error::bug("OVER has an input"))?;
         let base = self.settle(base)?;
         self.check_order(&base, node)?;
-        let base = self.narrow_base(base);
+        let base = self.narrow_base(base, node);
         let time = base.slot_of(&node.time).and_then(Slot::column);
         let time = time.ok_or_else(|| Error::bug("the order of OVER is a column of its input"))?;
         let keys = node.keys.iter().map(|key| self.rebase(&base, key)).collect::<Result<Vec<_>>>()?;
@@ -48,15 +48,19 @@ impl Lowering<'_> {
         let schema = StreamSchema { columns, window: None, is_bounded, ..input };
         let over = Over { times, keys, frames };
         let id = self.plan.add(Node::Over(over), nodes, schema);
-        let slots = base.slots.iter().copied().chain(slots).collect();
+        let kept = base.columns.columns().into_iter().zip(base.slots).filter(|(column, _)| node.keeps(column));
+        let slots = kept.map(|(_, slot)| slot).chain(slots).collect();
         Ok(Stream { node: id, columns: Arc::clone(extension.node.schema()), slots, pending: None })
     }
 
     /// The same stream with the columns that are read, its event time, and where its rows stand.
-    fn narrow_base(&mut self, base: Stream) -> Stream {
-        let schema = self.schema(&base);
-        let mut needed: BTreeSet<usize> = base.slots.iter().filter_map(|slot| slot.column()).collect();
-        needed.extend(schema.position);
+    fn narrow_base(&mut self, base: Stream, node: &OverNode) -> Stream {
+        let kept = base.columns.columns().into_iter().zip(&base.slots).filter(|(column, _)| node.keeps(column));
+        let mut needed: BTreeSet<usize> = kept.filter_map(|(_, slot)| slot.column()).collect();
+        let calls = node.calls.iter().map(|call| &call.function);
+        let read = node.keys.iter().chain([&node.time]).chain(calls).flat_map(|part| base.slots_in(part));
+        needed.extend(read.filter_map(Slot::column));
+        needed.extend(self.schema(&base).position);
         self.narrow(base, &needed)
     }
 

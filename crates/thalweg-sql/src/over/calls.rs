@@ -33,6 +33,12 @@ impl ExprPlanner for OverCalls {
         if call.order_by.is_empty() {
             return refused(no_order());
         }
+        if (call.filter.is_some() || call.distinct) && !name.ends_with("_value") {
+            return refused(
+                Error::query(format!("{name} looks at all rows: FILTER and DISTINCT belong to aggregates"))
+                    .with_hint("leave it out, or filter in a subquery in FROM"),
+            );
+        }
         let same = |function: &Arc<AggregateUDF>, call: RawWindowExpr| aggregate(function, call.args.clone(), call);
         let planned = match (name.as_str(), call.args.as_slice()) {
             ("first_value", _) => same(&self.first_value, call),

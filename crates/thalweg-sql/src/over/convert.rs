@@ -93,7 +93,15 @@ fn over(window: Window, planned: &[Planned]) -> Result<LogicalPlan> {
 
 fn node(base: LogicalPlan, keys: Vec<Expr>, order: &[Sort], union: &[Input], calls: Vec<Call>) -> Result<LogicalPlan> {
     let (time, at) = time(order)?;
-    let calls = calls.into_iter().map(|call| ordered(call, order)).collect::<Result<_>>()?;
+    let calls = calls.into_iter().map(|call| ordered(call, order)).collect::<Result<Vec<_>>>()?;
+    // DataFusion puts windows with other clauses into a node of their own.
+    if let LogicalPlan::Extension(extension) = &base
+        && let Some(below) = extension.node.as_any().downcast_ref::<OverNode>()
+        && union.is_empty()
+        && let Some(node) = below.with_calls(&keys, &time, &calls)?
+    {
+        return Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }));
+    }
     let place = |at: Span| (at.line, at.column, at.width);
     let others = union.iter().map(|input| (input.name.clone(), place(input.at))).collect();
     let mut node = OverNode::new(vec![base], keys, (time, at.map(place)), others, calls)?;
@@ -134,6 +142,13 @@ fn time(order: &[Sort]) -> Result<(Expr, Option<Span>)> {
 /// Functions that depend on the order of rows see them in that of the window.
 fn ordered(call: Call, order: &[Sort]) -> Result<Call> {
     let Expr::AggregateFunction(function) = &call.function else { return Ok(call) };
+    // What stands in WITHIN GROUP elsewhere is the first argument.
+    if function.func.supports_within_group_clause()
+        && let Some(value) = function.params.args.first()
+    {
+        let function = call.function.clone().order_by(vec![value.clone().sort(true, true)]).build()?;
+        return Ok(Call { function, ..call });
+    }
     let depends = ["array_agg", "string_agg", "first_value", "last_value", "nth_value"];
     if !depends.contains(&function.func.name()) || function.params.distinct {
         return Ok(call);

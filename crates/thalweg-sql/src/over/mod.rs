@@ -9,6 +9,7 @@
 //! * [`frame`]: from where to where a frame reaches
 //! * [`node`]: the node of the logical plan
 //! * [`convert`]: DataFusion's node → ours
+//! * [`prune`]: what nobody reads is not computed
 
 mod calls;
 mod clauses;
@@ -16,6 +17,7 @@ mod convert;
 mod frame;
 mod named;
 mod node;
+mod prune;
 
 pub(crate) use calls::OverCalls;
 pub(crate) use clauses::{Clauses, marker, take, written};
@@ -23,6 +25,7 @@ pub(crate) use convert::{Input, Planned, convert};
 pub(crate) use frame::Shape;
 pub(crate) use named::resolve;
 pub(crate) use node::OverNode;
+pub(crate) use prune::PruneOver;
 
 /// The functions that OVER alone has, and that are there.
 pub(crate) const FUNCTIONS: [&str; 4] = ["dense_rank", "lag", "rank", "row_number"];

@@ -8,7 +8,7 @@ use std::{
 };
 
 use arrow_schema::Field;
-use datafusion_common::{DFSchema, DFSchemaRef, Result, TableReference};
+use datafusion_common::{Column, DFSchema, DFSchemaRef, Result, TableReference};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, UserDefinedLogicalNodeCore};
 use thalweg_core::{Error, error::Span};
 
@@ -29,6 +29,8 @@ pub(crate) struct OverNode {
     /// What the other inputs are called in errors, and where they stand.
     pub others: Vec<(String, (usize, usize, usize))>,
     pub calls: Vec<Call>,
+    /// The columns of the base that go on; `None` is all.
+    kept: Option<BTreeSet<Column>>,
     pub schema: DFSchemaRef,
 }
 
@@ -50,9 +52,45 @@ impl OverNode {
         others: Vec<(String, (usize, usize, usize))>,
         calls: Vec<Call>,
     ) -> Result<Self> {
-        let schema = schema(&inputs, &calls)?;
+        let schema = schema(&inputs, &calls, None)?;
         let (time, at) = time;
-        Ok(Self { inputs, keys, time, at, others, calls, schema })
+        Ok(Self { inputs, keys, time, at, others, calls, kept: None, schema })
+    }
+
+    /// The node with further calls, if it has these keys and this order, and one input.
+    pub fn with_calls(&self, keys: &[Expr], time: &Expr, calls: &[Call]) -> Result<Option<Self>> {
+        if self.keys != keys || self.time != *time || self.inputs.len() > 1 {
+            return Ok(None);
+        }
+        let calls: Vec<Call> = self.calls.iter().chain(calls).cloned().collect();
+        let schema = schema(&self.inputs, &calls, self.kept.as_ref())?;
+        Ok(Some(Self { calls, schema, ..self.clone() }))
+    }
+
+    /// The node of which only these columns are read; `None` if that is all it has.
+    pub fn pruned(&self, read: &BTreeSet<Column>) -> Result<Option<Self>> {
+        let is_read = |column: &Column| {
+            read.iter().any(|read| {
+                self.schema
+                    .maybe_index_of_column(read)
+                    .is_some_and(|index| Column::from(self.schema.qualified_field(index)) == *column)
+            })
+        };
+        let columns = self.schema.columns();
+        if columns.iter().all(is_read) {
+            return Ok(None);
+        }
+        let (base, calls) = columns.split_at(columns.len() - self.calls.len());
+        let kept: BTreeSet<Column> = base.iter().filter(|column| is_read(column)).cloned().collect();
+        let calls = self.calls.iter().zip(calls).filter(|(_, column)| is_read(column));
+        let calls: Vec<Call> = calls.map(|(call, _)| call.clone()).collect();
+        let schema = schema(&self.inputs, &calls, Some(&kept))?;
+        Ok(Some(Self { calls, kept: Some(kept), schema, ..self.clone() }))
+    }
+
+    /// Whether a column of the base goes on.
+    pub fn keeps(&self, column: &Column) -> bool {
+        self.kept.as_ref().is_none_or(|kept| kept.contains(column))
     }
 
     /// Where the order is written.
@@ -68,11 +106,14 @@ impl OverNode {
     }
 }
 
-fn schema(inputs: &[LogicalPlan], calls: &[Call]) -> Result<DFSchemaRef> {
+fn schema(inputs: &[LogicalPlan], calls: &[Call], kept: Option<&BTreeSet<Column>>) -> Result<DFSchemaRef> {
     let Some(base) = inputs.first() else { return Err(ours(Error::bug("OVER has an input"))) };
     let base = base.schema();
     let mut fields: Vec<(Option<TableReference>, Arc<Field>)> =
         base.iter().map(|(table, field)| (table.cloned(), Arc::clone(field))).collect();
+    fields.retain(|(table, field)| {
+        kept.is_none_or(|kept| kept.contains(&Column::new(table.clone(), field.name().as_str())))
+    });
     for call in calls {
         let (_, field) = call.function.to_field(&**base)?;
         fields.push((None, Arc::new(Field::new(&call.name, field.data_type().clone(), field.is_nullable()))));
@@ -131,18 +172,23 @@ impl UserDefinedLogicalNodeCore for OverNode {
         if calls.len() != self.calls.len() || inputs.len() != self.inputs.len() {
             return Err(ours(Error::bug("OVER keeps its inputs and its calls")));
         }
-        Self::new(inputs, keys, (time, self.at), self.others.clone(), calls)
+        let schema = schema(&inputs, &calls, self.kept.as_ref())?;
+        Ok(Self { inputs, keys, time, calls, schema, ..self.clone() })
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        let read = self.read();
-        let of = |input: &LogicalPlan, also: &[usize]| {
+        let (base, others) = self.inputs.split_first()?;
+        let expressions = self.expressions();
+        let read = expressions.iter().flat_map(|expression| expression.column_refs());
+        let read = read.filter_map(|column| base.schema().maybe_index_of_column(column));
+        let given = self.schema.columns();
+        let output = output_columns.iter().filter_map(|i| base.schema().maybe_index_of_column(given.get(*i)?));
+        let of_base: BTreeSet<usize> = read.chain(output).collect();
+        let names = self.read();
+        let of_other = |input: &LogicalPlan| {
             let fields = input.schema().fields().iter().enumerate();
-            let read = fields.filter(|(_, field)| read.contains(field.name())).map(|(i, _)| i);
-            let also = also.iter().copied().filter(|i| *i < input.schema().fields().len());
-            read.chain(also).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+            fields.filter(|(_, field)| names.contains(field.name())).map(|(i, _)| i).collect::<Vec<_>>()
         };
-        let wanted = |i: usize| if i == 0 { output_columns } else { &[] };
-        Some(self.inputs.iter().enumerate().map(|(i, input)| of(input, wanted(i))).collect())
+        Some(std::iter::once(of_base.into_iter().collect()).chain(others.iter().map(of_other)).collect())
     }
 }

@@ -79,9 +79,8 @@ fn window(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> {
         tops.iter().copied().find(|i| *i >= from && test(*i)).unwrap_or(tokens.len())
     };
     let begins_clause = |i: usize| {
-        is(i, &["MAXSIZE"])
-            && tokens.get(i + 1).is_some_and(|next| !matches!(next.token, Token::Comma))
-            && !is(i + 1, &["PARTITION", "ORDER", "ROWS", "RANGE", "ROWS_RANGE", "ASC", "DESC", "NULLS"])
+        let is_value = |token: &TokenWithSpan| matches!(token.token, Token::Number(..) | Token::SingleQuotedString(_));
+        is(i, &["MAXSIZE"]) && tokens.get(i + 1).is_some_and(is_value)
             || is(i, &["EXCLUDE"]) && is(i + 1, &["CURRENT", "CURRENT_ROW", "CURRENT_TIME"])
             || is(i, &["INSTANCE_NOT_IN_WINDOW"])
     };
@@ -226,6 +225,11 @@ fn bounds(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> {
                 out.extend(bound);
                 at += taken;
             }
+            Token::Number(digits, _) if is_word(first, "RANGE") && has_unit(tokens.get(at + 1)) => {
+                return Err(Error::query("units of one letter belong to ROWS_RANGE")
+                    .with_hint(format!("write ROWS_RANGE for RANGE, or INTERVAL '{digits}' SECOND"))
+                    .at(script::span(next.span)));
+            }
             // Without end there is nothing to leave out.
             _ if is_word(next, "OPEN") && is_word(&tokens[at - 1], "UNBOUNDED") => at += 1,
             _ => {
@@ -235,6 +239,10 @@ fn bounds(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> {
         }
     }
     Ok(out)
+}
+
+fn has_unit(token: Option<&TokenWithSpan>) -> bool {
+    token.is_some_and(|token| UNITS.iter().any(|(unit, _)| is_word(token, unit)))
 }
 
 /// `10s OPEN PRECEDING`, and how many tokens it has.
