@@ -3,7 +3,8 @@
 use std::{collections::HashSet, ops::ControlFlow};
 
 use sqlparser::ast::{
-    Expr, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value, Visit, Visitor, visit_expressions,
+    Expr, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, Value, Visit, Visitor,
+    visit_expressions,
 };
 use thalweg_core::{Error, Result};
 
@@ -28,6 +29,10 @@ impl Visitor for Clauses<'_> {
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Box<Error>> {
         done(self.values(&query.body).and_then(|()| self.order(query)))
+    }
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<Box<Error>> {
+        done(self.over(expression))
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Box<Error>> {
@@ -63,6 +68,18 @@ impl Clauses<'_> {
             ControlFlow::Break(call @ Expr::Function(_)) => Some(call),
             _ => None,
         }
+    }
+
+    /// OVER behind a function of one row, which DataFusion does not see.
+    fn over(&self, expression: &Expr) -> Result<()> {
+        let Expr::Function(call) = expression else { return Ok(()) };
+        let name = call.name.to_string().to_lowercase();
+        let is_known = self.functions.aggregate.contains_key(&name) || self.functions.window.contains_key(&name);
+        if call.over.is_none() || is_known || !self.functions.scalar.contains_key(&name) {
+            return Ok(());
+        }
+        let error = Error::query(format!("{name} is of one row, and OVER looks at others"));
+        Err(error.with_hint("leave OVER out, or compute an aggregate").at(crate::script::span(call.name.span())))
     }
 
     fn select(&self, select: &Select) -> Result<()> {

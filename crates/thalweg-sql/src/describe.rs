@@ -12,7 +12,7 @@ use crate::{
     catalog::{Relation, Table, in_zone},
     forms,
     functions::Functions,
-    types,
+    over, types,
 };
 
 fn rows(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
@@ -63,10 +63,11 @@ const NESTED: [&str; 14] = [
     "with_metadata",
 ];
 
-/// All functions that can be used, scalar and aggregate.
+/// All functions that can be used: scalar, aggregate and those of OVER.
 pub(crate) fn functions(functions: &Functions) -> Result<RecordBatch> {
     let scalar = functions.scalar.keys().cloned().chain(forms::names()).map(|name| (name, "scalar"));
     let mut all: Vec<_> = scalar.chain(functions.aggregate.keys().map(|name| (name.clone(), "aggregate"))).collect();
+    all.extend(over::FUNCTIONS.map(|name| (name.to_string(), "window")));
     all.retain(|(name, _)| !NESTED.contains(&name.as_str()));
     all.sort();
     all.dedup();

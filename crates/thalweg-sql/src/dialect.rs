@@ -1,7 +1,10 @@
 //! How our SQL is cut into words, and the expressions that sqlparser does not read as we do.
 
 use sqlparser::{
-    ast::{CastKind, Expr, Ident},
+    ast::{
+        CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArgumentList,
+        FunctionArguments, Ident, ObjectName, Value,
+    },
     dialect::{Dialect, Precedence},
     keywords::Keyword,
     parser::{Parser, ParserError},
@@ -14,6 +17,10 @@ pub(crate) struct ThalwegDialect;
 
 /// The prefix under which `TABLE t` travels through sqlparser's expressions.
 pub(crate) const TABLE_ARGUMENT: &str = "TABLE";
+
+/// The function as whose call the clauses of a window travel that sqlparser does not know. A blank stands in its name, so that
+/// nobody can write it but in quotes.
+pub(crate) const WINDOW_CLAUSES: &str = "window clauses";
 
 impl Dialect for ThalwegDialect {
     fn is_delimited_identifier_start(&self, letter: char) -> bool {
@@ -64,8 +71,12 @@ impl Dialect for ThalwegDialect {
         Some(right.map(|right| make(Box::new(left.clone()), Box::new(right))))
     }
 
-    /// `TIMESTAMP_LTZ '2024-01-01 00:00:00'`; and `TABLE t` and `TABLE (SELECT …)`, the input of a window function.
+    /// `TIMESTAMP_LTZ '2024-01-01 00:00:00'`; `TABLE t` and `TABLE (SELECT …)`, the input of a window function; and the clauses
+    /// of a window.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if matches!(&parser.peek_token_ref().token, Token::CustomBinaryOperator(name) if name == WINDOW_CLAUSES) {
+            return Some(window_clauses(parser));
+        }
         if is_instant(parser) {
             let data_type = parser.parse_data_type();
             return Some(data_type.and_then(|data_type| {
@@ -86,4 +97,39 @@ fn is_instant(parser: &Parser) -> bool {
     let is_type =
         matches!(&parser.peek_token_ref().token, Token::Word(word) if word.value.eq_ignore_ascii_case("TIMESTAMP_LTZ"));
     is_type && matches!(parser.peek_nth_token_ref(1).token, Token::SingleQuotedString(_))
+}
+
+/// `⟨clauses⟩((SELECT …), (SELECT …); MAXSIZE 9)`: the queries as arguments, and each clause as one with a name.
+fn window_clauses(parser: &mut Parser) -> Result<Expr, ParserError> {
+    let name = Ident::with_span(parser.next_token().span, WINDOW_CLAUSES);
+    parser.expect_token(&Token::LParen)?;
+    let mut args = Vec::new();
+    while !parser.consume_token(&Token::SemiColon) {
+        if !args.is_empty() {
+            parser.expect_token(&Token::Comma)?;
+        }
+        parser.expect_token(&Token::LParen)?;
+        let query = parser.parse_query()?;
+        parser.expect_token(&Token::RParen)?;
+        args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Subquery(query))));
+    }
+    while !parser.consume_token(&Token::RParen) {
+        let name = parser.parse_identifier()?;
+        let number = match parser.peek_token_ref().token {
+            Token::Number(..) => Expr::Value(parser.parse_value()?),
+            _ => Expr::value(Value::Boolean(true)),
+        };
+        let (arg, operator) = (FunctionArgExpr::Expr(number), FunctionArgOperator::RightArrow);
+        args.push(FunctionArg::Named { name, arg, operator });
+    }
+    Ok(Expr::Function(Function {
+        name: ObjectName::from(vec![name]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: vec![] }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: vec![],
+    }))
 }

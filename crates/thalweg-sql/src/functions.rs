@@ -69,6 +69,11 @@ impl Functions {
         Self { scalar, aggregate, window }
     }
 
+    /// An aggregate of DataFusion, which is there.
+    pub fn aggregate_named(&self, name: &str) -> Arc<AggregateUDF> {
+        Arc::clone(self.aggregate.get(name).expect("DataFusion has it"))
+    }
+
     /// The scalar function of a name, as the session's zone makes it. `to_timestamp` and its kind give a TIMESTAMP, as in
     /// Flink, not an instant of the session's zone.
     pub fn scalar(&self, name: &str, options: &ConfigOptions) -> Option<Arc<ScalarUDF>> {

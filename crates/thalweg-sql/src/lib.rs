@@ -12,6 +12,7 @@
 //! * `types`: SQL's types and Arrow's
 //! * `catalog`, `create`, `describe`: tables and views
 //! * `forms`: what DataFusion's planner does not know, as what it knows
+//! * `over`: aggregates over the rows around a row
 //! * `planner`, `functions`, `windowing`: what DataFusion's planner asks us for
 //! * `numbers`: which type numbers of several types have together
 //! * `guard`: what DataFusion must not compute when a query is planned
@@ -36,6 +37,7 @@ mod insert;
 mod lower;
 mod numbers;
 mod optimize;
+mod over;
 mod parse;
 mod places;
 mod planner;

@@ -1,7 +1,8 @@
 //! The rules of DataFusion that are right for streams, and no others.
 //!
 //! Left out, among others: `single_distinct_to_groupby` (two aggregations for one), `eliminate_filter` and
-//! `propagate_empty_relation` (they take a stream's event time away), `eliminate_group_by_constant`, everything on joins.
+//! `propagate_empty_relation` (they take a stream's event time away), `eliminate_group_by_constant`, and what is of use to other joins than ours: the conditions of a join
+//! are looked at when it is lowered.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use datafusion_optimizer::{
     replace_distinct_aggregate::ReplaceDistinctWithAggregate, simplify_expressions::SimplifyExpressions,
 };
 
-use crate::{functions::Microseconds, guard, numbers};
+use crate::{functions::Microseconds, guard, numbers, over::PruneOver};
 
 /// The plan with the types of its expressions settled.
 pub(crate) fn analyze(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
@@ -38,6 +39,7 @@ pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<Log
         Arc::new(EliminateDuplicatedExpr::new()),
         Arc::new(PushDownFilter::new()),
         Arc::new(CommonParts::default()),
+        Arc::new(PruneOver),
         Arc::new(OptimizeProjections::new()),
     ];
     run(plan, options, rules)

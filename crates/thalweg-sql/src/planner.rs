@@ -25,7 +25,9 @@ use crate::{
     catalog::{Catalog, Relation, Table, View},
     forms,
     functions::Functions,
-    optimize, types,
+    optimize,
+    over::{self, OverCalls},
+    types,
     windowing::{WindowFunctions, ours},
 };
 
@@ -61,6 +63,12 @@ impl<'a> Planner<'a> {
             options,
             types: Arc::new(OurTypes { zone: settings.time_zone.clone() }),
             expressions: vec![
+                Arc::new(OverCalls {
+                    count: functions.aggregate_named("count"),
+                    first_value: functions.aggregate_named("first_value"),
+                    last_value: functions.aggregate_named("last_value"),
+                    nth_value: functions.aggregate_named("nth_value"),
+                }),
                 Arc::new(datafusion_functions::core::planner::CoreFunctionPlanner::default()),
                 Arc::new(datafusion_functions::datetime::planner::DatetimeFunctionPlanner),
                 Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),
@@ -95,9 +103,20 @@ impl<'a> Planner<'a> {
     pub fn query(&self, query: &Query) -> Result<LogicalPlan> {
         let planner = SqlToRel::new_with_options(self, parser_options());
         let mut query = query.clone();
+        let clauses = over::take(&mut query).map_err(ours)?;
         name_columns(&mut query.body);
+        over::resolve(&mut query, &clauses).map_err(ours)?;
         forms::rewrite(&mut query).map_err(ours)?;
-        planner.sql_statement_to_plan(Statement::Query(Box::new(query)))
+        let planned = clauses.into_iter().map(|clauses| self.union(clauses)).collect::<Result<Vec<_>>>()?;
+        let plan = planner.sql_statement_to_plan(Statement::Query(Box::new(query)))?;
+        over::convert(plan, &planned)
+    }
+
+    /// The clauses of a window, with the queries of its union planned.
+    fn union(&self, clauses: over::Clauses) -> Result<over::Planned> {
+        let inputs = clauses.inputs.iter().enumerate();
+        let inputs = inputs.map(|(i, query)| Ok(over::Input::new(self.query(query)?, query, i + 1)));
+        Ok(over::Planned { inputs: inputs.collect::<Result<_>>()?, clauses })
     }
 
     /// Expressions over a table's physical columns, with their types settled and constants computed.
@@ -212,7 +231,7 @@ fn name_columns(body: &mut SetExpr) {
             for item in &mut select.projection {
                 let SelectItem::UnnamedExpr(expr) = item else { continue };
                 if !matches!(expr, SqlExpr::Identifier(_) | SqlExpr::CompoundIdentifier(_)) {
-                    let alias = Ident::with_quote('`', expr.to_string());
+                    let alias = Ident::with_quote('`', over::written(expr));
                     *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
                 }
             }
@@ -353,7 +372,7 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.functions.scalar(name, &self.options)
+        over::marker(name).or_else(|| self.functions.scalar(name, &self.options))
     }
 
     fn get_higher_order_meta(&self, _: &str) -> Option<Arc<HigherOrderUDF>> {

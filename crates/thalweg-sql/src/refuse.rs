@@ -1,8 +1,11 @@
 //! What is not there: each with the reason, and the way out where there is one.
 
 use arrow_schema::DataType;
-use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion_expr::{Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan};
+use datafusion_common::{
+    DFSchema, NullEquality,
+    tree_node::{TreeNode, TreeNodeRecursion},
+};
+use datafusion_expr::{Distinct, Expr, ExprSchemable, JoinConstraint, LogicalPlan};
 use sqlparser::{
     ast::{Query, Spanned, TableFactor},
     tokenizer::TokenWithSpan,
@@ -11,6 +14,7 @@ use thalweg_core::{Error, Result, error::Span};
 
 use crate::{
     diagnose,
+    over::OverNode,
     script::{self, Words, is_word},
     types,
 };
@@ -69,7 +73,7 @@ const STATEMENTS: [Refusal; 28] = [
     ("TABLE", "TABLE t is not there as a statement", "write SELECT * FROM t"),
 ];
 
-const CLAUSES: [Refusal; 32] = [
+const CLAUSES: [Refusal; 30] = [
     (
         "MATCH_RECOGNIZE",
         "MATCH_RECOGNIZE is not there yet",
@@ -84,12 +88,6 @@ const CLAUSES: [Refusal; 32] = [
     ("TABLESAMPLE", "TABLESAMPLE is not there", "write WHERE random() < 0.1"),
     ("EMIT", "EMIT is not there yet: a window's result is given once, when the window is complete", "leave it out"),
     ("QUALIFY", "QUALIFY is not there yet", "rank the rows of bounded input with ORDER BY and LIMIT"),
-    (
-        "JOIN",
-        "joins are not there yet",
-        "put the streams together with UNION ALL, and group what belongs together by a window and a key",
-    ),
-    ("OVER", "OVER is not there yet", "aggregate over TUMBLE or HOP windows with GROUP BY window_start, window_end"),
     ("INTERSECT", "INTERSECT is not there: it would have to remember every row for ever", "filter with WHERE"),
     ("EXCEPT", "EXCEPT is not there: it would have to remember every row for ever", "filter with WHERE"),
     ("MINUS", "MINUS is not there: it would have to remember every row for ever", "filter with WHERE"),
@@ -261,20 +259,34 @@ pub(crate) fn check_expressions(expressions: &[Expr], words: &Words) -> Result<(
 fn refuse_node(node: &LogicalPlan, words: &Words) -> Option<Error> {
     let by = |word| Some(by_word(word, words));
     match node {
-        LogicalPlan::Join(_) => {
-            let is_comma = words.find_keywords("JOIN").is_none();
-            ["INTERSECT", "EXCEPT"]
-                .iter()
-                .find(|w| is_comma && words.find_keywords(w).is_some())
-                .map_or_else(|| by("JOIN"), |w| by(w))
+        // Only what these are made of takes two nulls for one value.
+        LogicalPlan::Join(join) if join.null_equality == NullEquality::NullEqualsNull => {
+            ["INTERSECT", "EXCEPT"].into_iter().find(|word| words.find_keywords(word).is_some()).map_or_else(
+                || Some(Error::query("a view has INTERSECT or EXCEPT, which are not there").at(words.start())),
+                by,
+            )
         }
-        LogicalPlan::Window(_) => by("OVER"),
+        // Of the two columns it would show the one whose table's name comes first, and that one may be null.
+        LogicalPlan::Join(join) if join.join_type.is_outer() && join.join_constraint == JoinConstraint::Using => {
+            let at = words.find_keywords("USING").or_else(|| words.find_keywords("NATURAL"));
+            Some(
+                Error::query(
+                    "USING and NATURAL are not there for outer joins: it is not clear which side's value is meant",
+                )
+                .with_hint("write ON a.k = b.k AND …")
+                .at(at.unwrap_or(words.start())),
+            )
+        }
         LogicalPlan::Unnest(_) => by("UNNEST"),
         LogicalPlan::RecursiveQuery(_) => by("RECURSIVE"),
         LogicalPlan::Subquery(_) => by("LATERAL"),
         LogicalPlan::Distinct(Distinct::On(_)) => by("DISTINCT ON"),
         LogicalPlan::Aggregate(aggregate) => {
-            aggregate.aggr_expr.iter().find_map(|call| refuse_filter(call, aggregate, words))
+            aggregate.aggr_expr.iter().find_map(|call| refuse_filter(call, aggregate.input.schema(), words))
+        }
+        LogicalPlan::Extension(extension) => {
+            let over = extension.node.as_any().downcast_ref::<OverNode>()?;
+            over.calls.iter().find_map(|call| refuse_filter(&call.function, &over.schema, words))
         }
         LogicalPlan::Projection(_)
         | LogicalPlan::Filter(_)
@@ -283,18 +295,18 @@ fn refuse_node(node: &LogicalPlan, words: &Words) -> Option<Error> {
         | LogicalPlan::TableScan(_)
         | LogicalPlan::EmptyRelation(_)
         | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Join(_)
         | LogicalPlan::Limit(_)
         | LogicalPlan::Values(_)
-        | LogicalPlan::Extension(_)
         | LogicalPlan::Distinct(Distinct::All(_)) => None,
         other => Some(Error::query(format!("this cannot be run on a stream: {}", other.display())).at(words.start())),
     }
 }
 
 /// DataFusion looks at the type of a condition in WHERE and HAVING, and not at that of one in FILTER.
-fn refuse_filter(call: &Expr, aggregate: &Aggregate, words: &Words) -> Option<Error> {
+fn refuse_filter(call: &Expr, input: &DFSchema, words: &Words) -> Option<Error> {
     let Expr::AggregateFunction(function) = call.clone().unalias() else { return None };
-    let kind = function.params.filter?.get_type(aggregate.input.schema()).ok()?;
+    let kind = function.params.filter?.get_type(input).ok()?;
     let is_condition = matches!(kind, DataType::Boolean | DataType::Null);
     (!is_condition).then(|| {
         Error::query(format!("the condition is {}, expected BOOLEAN", types::flink_name(&kind)))
@@ -307,7 +319,11 @@ fn refuse_expression(expression: &Expr, words: &Words) -> Option<Error> {
     const SUBQUERY: &str = "write the values into the query, or filter where the data comes from";
     let at_subquery = || words.find_subquery().unwrap_or(words.start());
     match expression {
-        Expr::WindowFunction(_) => Some(by_word("OVER", words)),
+        Expr::WindowFunction(_) => Some(
+            Error::query("OVER looks at the rows around a row, and here single rows are looked at")
+                .with_hint("compute it in a subquery in FROM")
+                .at(words.find_keywords("OVER").unwrap_or(words.start())),
+        ),
         Expr::Unnest(_) => Some(by_word("UNNEST", words)),
         Expr::GroupingSet(set) => Some(by_word(
             match set {

@@ -72,6 +72,11 @@ impl Words {
         Self { tokens: Arc::new([]), text: Arc::new(Text::new("")) }
     }
 
+    /// Other tokens of the same text.
+    pub fn with_tokens(&self, tokens: Vec<TokenWithSpan>) -> Self {
+        Self { tokens: tokens.into(), text: Arc::clone(&self.text) }
+    }
+
     pub fn text(&self) -> &str {
         match (self.tokens.first(), self.tokens.last()) {
             (Some(first), Some(last)) => self.text.between(first.span.start, last.span.end),
@@ -119,7 +124,7 @@ impl Words {
         let is_name = |token: &TokenWithSpan| identifier(&token.token).is_some_and(|word| word.value == name);
         let leads = |token: &TokenWithSpan| {
             matches!(token.token, Token::LParen | Token::Comma | Token::RArrow)
-                || ["FROM", "TABLE", "INTO", "JOIN"].iter().any(|word| is_word(token, word))
+                || ["FROM", "TABLE", "INTO", "JOIN", "UNION"].iter().any(|word| is_word(token, word))
         };
         let certain = self.tokens.windows(2).find(|pair| {
             is_name(&pair[1]) && !matches!(pair[0].token, Token::LParen | Token::Comma) && leads(&pair[0])

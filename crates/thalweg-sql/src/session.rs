@@ -14,7 +14,7 @@ use crate::{
     clauses, create, depth, describe, diagnose,
     functions::Functions,
     insert, lower, optimize,
-    parse::{Insert, Kind},
+    parse::{CreateView, Insert, Kind},
     places::Places,
     planner::Planner,
     refuse,
@@ -111,7 +111,12 @@ impl Session {
             Kind::CreateView(declared) => {
                 if self.catalog.admits(&declared.name, declared.exists, true)? {
                     clauses::check(&declared.query, &self.functions, words)?;
-                    let view = create::view(declared, &self.planner(), words)?;
+                    let plan = |query: &Query| {
+                        let declared = CreateView { query: Box::new(query.clone()), ..(**declared).clone() };
+                        create::view(&declared, &self.planner(), words)
+                    };
+                    let view = plan(&declared.query);
+                    let view = view.map_err(|error| diagnose::place(error, &declared.query, words, &plan))?;
                     self.catalog.insert(declared.name.text.clone(), Relation::View(view));
                 }
                 Ok(Outcome::Done)

@@ -115,6 +115,26 @@ pub(super) fn plan_message(message: &str, words: &Words, place: Option<Span>) ->
     if let Some(clause) = ["LIMIT", "OFFSET"].into_iter().find(is_wrong) {
         return no_number(clause, words);
     }
+    if message.starts_with("Window function calls cannot be nested") || message.contains("contain window function") {
+        return Error::query("OVER stands in a call of an aggregate")
+            .with_hint("compute the inner one in a subquery in FROM")
+            .at(words.find_keywords("OVER").unwrap_or(words.start()));
+    }
+    if message.starts_with("Aggregate ORDER BY is not implemented for window") {
+        return Error::query("a call with OVER has no order of its own")
+            .with_hint("leave ORDER BY out: rows stand in the order of the window")
+            .at(place.unwrap_or(words.start()));
+    }
+    if message.starts_with("OVER and WITHIN GROUP clause cannot be used together") {
+        return Error::query("WITHIN GROUP and OVER do not stand behind one call")
+            .with_hint("write the value as the first argument: percentile_cont(x, 0.5) OVER (…)")
+            .at(place.unwrap_or(words.start()));
+    }
+    if message.contains("requires exactly one ORDER BY column") {
+        return Error::query("a frame of RANGE asks for one ORDER BY: that of the event time")
+            .with_hint("write OVER (PARTITION BY … ORDER BY ts RANGE …)")
+            .at(place.unwrap_or(words.start()));
+    }
     let at = place.unwrap_or(words.start());
     if let Some((pair, _)) =
         between(message, "comparison operation ", "\u{0}").or_else(|| tail(message, "comparison operation "))
@@ -236,7 +256,7 @@ fn function_not_found(function: &str, rest: &str) -> Error {
         }
         "DATE_FORMAT" => error.with_hint("use to_char(x, '%Y-%m-%d'), with the letters of strftime"),
         "ROW_NUMBER" | "RANK" | "DENSE_RANK" | "LAG" | "LEAD" => {
-            error.with_hint("it belongs to OVER, which is not there yet")
+            error.with_hint("it belongs to OVER: lag(x) OVER (PARTITION BY … ORDER BY ts)")
         }
         _ => match between(rest, "Did you mean '", "'") {
             Some((nearest, _)) if near(function, std::iter::once(nearest)).is_some() => {

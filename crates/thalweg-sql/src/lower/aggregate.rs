@@ -25,7 +25,7 @@ enum Group {
 
 impl Lowering<'_> {
     pub(super) fn aggregate(&mut self, aggregate: &logical_plan::Aggregate) -> Result<Stream> {
-        let mut stream = self.node(&aggregate.input)?;
+        let mut stream = self.with_positions(false, |lowering| lowering.node(&aggregate.input))?;
         let groups: Vec<_> = aggregate.group_expr.iter().map(|e| e.clone().unalias_nested().data).collect();
         // Whether the window function can be taken whole: its columns are only grouped by, as they stand.
         let is_window = |e: &Expr| matches!(stream.slot_of(e), Some(Slot::Window(_)));

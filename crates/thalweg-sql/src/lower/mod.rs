@@ -8,10 +8,15 @@
 //! * [`stream`]: slots, and expressions over them
 //! * [`aggregate`]: GROUP BY
 //! * [`window`]: window functions
+//! * [`over`]: aggregates over the rows around a row
+//! * [`join`], [`distance`]: pairs of rows whose event times lie close to each other
 //! * [`names`]: names of columns that nobody named
 
 mod aggregate;
+mod distance;
+mod join;
 mod names;
+mod over;
 mod stream;
 mod window;
 
@@ -30,12 +35,13 @@ use thalweg_plan::{
     schema::WindowColumns,
 };
 
-use crate::{diagnose, planner::Readable, script::Words};
+use crate::{diagnose, over::OverNode, planner::Readable, script::Words};
 use stream::{Slot, Stream};
 
 /// A plan that gives the logical plan's columns to the sink.
 pub(crate) fn lower(logical: &LogicalPlan, sink: Sink, settings: &Settings, words: &Words) -> Result<Plan> {
-    let mut lowering = Lowering { plan: Plan::new(settings.clone()), words, tables: names::tables(logical) };
+    let plan = Plan::new(settings.clone());
+    let mut lowering = Lowering { plan, words, tables: names::tables(logical), wants_positions: false };
     let stream = lowering.root(logical)?;
     let stream = lowering.exactly(stream)?;
     let schema = lowering.schema(&stream).clone();
@@ -47,6 +53,8 @@ struct Lowering<'a> {
     plan: Plan,
     words: &'a Words,
     tables: HashSet<String>,
+    /// Whether somebody above asks where rows stand in their source.
+    wants_positions: bool,
 }
 
 impl Lowering<'_> {
@@ -90,7 +98,11 @@ impl Lowering<'_> {
                 self.filter(stream, &filter.predicate)
             }
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
-            LogicalPlan::Extension(extension) => self.window(extension),
+            LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<OverNode>() {
+                Some(node) => self.over(node, extension),
+                None => self.window(extension),
+            },
+            LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Union(union) => {
                 let inputs = union.inputs.iter().map(|input| self.node(input)).collect::<Result<Vec<_>>>()?;
                 self.union(inputs, &union.schema)
@@ -134,11 +146,33 @@ impl Lowering<'_> {
             partitions: readable.partitions,
         };
         let node = self.plan.add(Node::Source(source), vec![], schema);
+        // A stream that is planned elsewhere is no source.
+        let node = if readable.stream.is_none() { self.position(node) } else { node };
         let slots = match projection {
             Some(columns) => columns.iter().map(|column| Slot::Column(*column)).collect(),
             None => (0..readable.columns.fields().len()).map(Slot::Column).collect(),
         };
         Ok(Stream { node, columns: Arc::clone(logical), slots, pending: None })
+    }
+
+    /// Lowers something of whose rows it is asked, or not, where they stand in their source.
+    fn with_positions<T>(&mut self, wanted: bool, lower: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let before = std::mem::replace(&mut self.wants_positions, wanted);
+        let lowered = lower(self);
+        self.wants_positions = before;
+        lowered
+    }
+
+    /// Appends where each row of a source stands in it, if somebody asks.
+    fn position(&mut self, source: NodeId) -> NodeId {
+        if !self.wants_positions {
+            return source;
+        }
+        let schema = self.plan.node(source).schema.clone();
+        let fields = schema.columns.fields().iter().map(|field| field.as_ref().clone());
+        let columns = self.unique(fields.chain([position_field()]));
+        let position = Some(schema.columns.fields().len());
+        self.plan.add(Node::Position, vec![source], StreamSchema { columns, position, ..schema })
     }
 
     fn values(&mut self, rows: Vec<Vec<Expr>>, logical: &DFSchemaRef) -> Stream {
@@ -181,7 +215,8 @@ impl Lowering<'_> {
         Ok(Stream { node, columns: Arc::clone(logical), slots, pending: stream.pending })
     }
 
-    /// Adds what is not selected but needed further up: the time of a pending window, the other bound of a window.
+    /// Adds what is not selected but needed further up: the time of a pending window, the other bound of a window, where rows
+    /// stand in their source.
     fn keep_hidden(&self, stream: &mut Stream, map: &mut MapBuilder) {
         let schema = self.plan.node(stream.node).schema.clone();
         let keep = |map: &mut MapBuilder, column: usize| {
@@ -197,6 +232,9 @@ impl Lowering<'_> {
         {
             keep(map, start);
             keep(map, end);
+        }
+        if let Some(position) = schema.position.filter(|_| self.wants_positions) {
+            keep(map, position);
         }
     }
 
@@ -224,14 +262,17 @@ impl Lowering<'_> {
 
     fn union(&mut self, inputs: Vec<Stream>, logical: &DFSchemaRef) -> Result<Stream> {
         let mut nodes = Vec::new();
+        let has_position = |input: &Stream| self.schema(input).position.is_some();
+        let with_position = self.wants_positions && inputs.iter().all(has_position);
         for input in inputs {
-            let input = self.cast_to(input, logical)?;
+            let input = self.cast_to(input, logical, with_position)?;
             nodes.push(input.node);
         }
         let schemas: Vec<_> = nodes.iter().map(|node| &self.plan.node(*node).schema).collect();
         let shared = |same: bool| schemas.first().filter(|_| same);
+        let fields = logical.fields().iter().map(|field| field.as_ref().clone());
         let schema = StreamSchema {
-            columns: self.unique(logical.fields().iter().map(|field| field.as_ref().clone())),
+            columns: self.unique(fields.chain(with_position.then(position_field))),
             time: shared(schemas.iter().all(|s| s.time == schemas[0].time)).and_then(|s| s.time),
             window: shared(schemas.iter().all(|s| s.window == schemas[0].window)).and_then(|s| s.window),
             position: shared(schemas.iter().all(|s| s.position == schemas[0].position)).and_then(|s| s.position),
@@ -241,22 +282,22 @@ impl Lowering<'_> {
         Ok(Stream::whole(node, logical))
     }
 
-    /// The logical columns with exactly these types.
-    fn cast_to(&mut self, stream: Stream, target: &DFSchemaRef) -> Result<Stream> {
+    /// The logical columns with exactly these types, and perhaps where rows stand in their source.
+    fn cast_to(&mut self, stream: Stream, target: &DFSchemaRef, with_position: bool) -> Result<Stream> {
         let differs = |(have, want): (&Arc<Field>, &Arc<Field>)| have.data_type() != want.data_type();
         if !stream.columns.fields().iter().zip(target.fields()).any(differs) {
-            return self.exactly(stream);
+            return self.exactly_with(stream, with_position);
         }
         let columns = stream.columns.columns().into_iter().map(Expr::Column).zip(target.fields());
         let cast = columns.map(|(column, field)| column.cast_to(field.data_type(), &*stream.columns));
         let cast = cast.collect::<datafusion_common::Result<Vec<_>>>();
         let cast = cast.map_err(|error| diagnose::planning(error, self.words))?;
         let stream = self.project(stream, &cast, target, Hidden::Keep)?;
-        self.exactly(stream)
+        self.exactly_with(stream, with_position)
     }
 
     fn sort(&mut self, sort: &datafusion_expr::logical_plan::Sort, fetch: Option<usize>) -> Result<Stream> {
-        let stream = self.node(&sort.input)?;
+        let stream = self.with_positions(false, |lowering| lowering.node(&sort.input))?;
         let stream = self.settle(stream)?;
         let needed = stream.slots.iter().filter_map(|slot| slot.column()).collect();
         let stream = self.narrow(stream, &needed);
@@ -320,10 +361,17 @@ impl Lowering<'_> {
 
     /// A stream whose node has exactly the logical columns, under their names.
     fn exactly(&mut self, stream: Stream) -> Result<Stream> {
+        self.exactly_with(stream, false)
+    }
+
+    /// A stream whose node has exactly the logical columns, under their names, and perhaps where rows stand in their source.
+    fn exactly_with(&mut self, stream: Stream, with_position: bool) -> Result<Stream> {
         let stream = self.settle(stream)?;
+        let position = self.schema(&stream).position.filter(|_| with_position);
         let have = self.schema(&stream).columns.fields();
         let want = stream.columns.fields();
-        let is_same = have.len() == want.len()
+        let is_same = have.len() == want.len() + usize::from(position.is_some())
+            && position.is_none_or(|position| position == want.len())
             && stream.slots.iter().enumerate().all(|(i, slot)| *slot == Slot::Column(i))
             && have.iter().zip(want).all(|(a, b)| *a.name() == names::readable(b.name(), &self.tables));
         if is_same {
@@ -335,6 +383,10 @@ impl Lowering<'_> {
             let source = self.schema(&stream).columns.field(column);
             let field = source.as_ref().clone().with_name(field.name());
             map.add(Expr::Column(source.name().clone().into()), field, Some(column));
+        }
+        if let Some(position) = position {
+            let field = self.schema(&stream).columns.field(position).as_ref().clone();
+            map.add(Expr::Column(field.name().clone().into()), field, Some(position));
         }
         let node = self.add_map(stream.node, map);
         Ok(Stream::whole(node, &stream.columns))
@@ -365,6 +417,11 @@ enum Hidden {
 /// One row of which nothing is asked, as below `SELECT 1`.
 fn is_one_row(logical: &LogicalPlan) -> bool {
     matches!(logical, LogicalPlan::EmptyRelation(empty) if empty.produce_one_row)
+}
+
+/// Where a row stands in its source.
+fn position_field() -> Field {
+    Field::new("position", DataType::Int64, false)
 }
 
 /// The columns of a map that is being put together.

@@ -4,9 +4,9 @@
 //! columns are replaced by what they stand for, sides of comparisons are swapped. Each such difference has a cost; the place
 //! with the lowest one is meant.
 
-use std::ops::ControlFlow;
+use std::{borrow::Cow, ops::ControlFlow};
 
-use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, ValueWithSpan, Visit, Visitor};
+use sqlparser::ast::{BinaryOperator, Expr, Function, UnaryOperator, Value, ValueWithSpan, Visit, Visitor};
 
 use super::aliases::Aliases;
 use crate::types;
@@ -66,7 +66,7 @@ impl Matching<'_> {
             },
         };
         let plain = match head(wanted) == head(found) {
-            true => self.all(&parts(wanted), &parts(found), depth),
+            true => self.all(&parts(wanted), &parts(&without_window(found)), depth),
             false => None,
         };
         plain.into_iter().chain(other).min()
@@ -99,6 +99,16 @@ impl Matching<'_> {
         );
         is_turned.then_some(())?;
         Some(self.same(left, b, depth)? + self.same(right, a, depth)? + 1)
+    }
+}
+
+/// A call without OVER: the plan knows of keys and order only once.
+fn without_window(expression: &Expr) -> Cow<'_, Expr> {
+    match expression {
+        Expr::Function(call) if call.over.is_some() => {
+            Cow::Owned(Expr::Function(Function { over: None, ..call.clone() }))
+        }
+        other => Cow::Borrowed(other),
     }
 }
 

@@ -219,6 +219,8 @@ impl Places {
             Some("Sink") => self.insert.as_ref().map(|target| target.insert.table.at),
             Some("Filter") => self.only(&["WHERE", "HAVING"]),
             Some("Aggregate") => self.only(&["GROUP"]).or_else(|| self.only(&["SELECT"])),
+            Some("Over") => self.only(&["OVER"]).or_else(|| self.only(&["WINDOW"])),
+            Some("IntervalJoin") => self.only(&["JOIN"]),
             Some("Sort") => self.only(&["ORDER"]),
             Some("Limit") => self.only(&["LIMIT", "OFFSET"]),
             _ => None,

@@ -152,14 +152,6 @@ SELECT origin FROM f EXCEPT SELECT origin FROM f
   [EXCEPT] EXCEPT is not there: it would have to remember every row for ever
     filter with WHERE
 
-SELECT row_number() OVER (PARTITION BY origin ORDER BY ts) FROM s
-  [OVER] OVER is not there yet
-    aggregate over TUMBLE or HOP windows with GROUP BY window_start, window_end
-
-SELECT sum(delay) OVER w FROM s WINDOW w AS (ORDER BY ts)
-  [OVER] OVER is not there yet
-    aggregate over TUMBLE or HOP windows with GROUP BY window_start, window_end
-
 SELECT * FROM s WHERE origin IN (SELECT origin FROM f)
   [IN] IN (SELECT …) is not there yet: it is a join
     write the values into the query, or filter where the data comes from
@@ -316,7 +308,7 @@ SELECT PROCTIME() FROM s
 
 SELECT lag(delay) FROM s
   [lag] function "lag" not found
-    it belongs to OVER, which is not there yet
+    it belongs to OVER: lag(x) OVER (PARTITION BY … ORDER BY ts)
 
 SELECT sum(origin) FROM f
   [sum] function "sum" does not take STRING

@@ -1,0 +1,247 @@
+//! JOIN: pairs of rows whose event times lie close to each other.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use arrow_schema::Field;
+use datafusion_common::{DFSchema, DFSchemaRef, JoinType};
+use datafusion_expr::{
+    BinaryExpr, Expr, LogicalPlan, Operator, logical_plan,
+    utils::{conjunction, split_conjunction},
+};
+use thalweg_core::{Error, Result};
+use thalweg_plan::{
+    Node, NodeId, StreamSchema,
+    node::{IntervalJoin, JoinKind},
+};
+
+use super::{
+    Lowering,
+    distance::{Bounds, Said, said},
+    stream::{Slot, Stream},
+};
+use crate::{diagnose, windowing::NotFixed};
+
+/// What must be true of a pair.
+#[derive(Default)]
+struct Conditions {
+    keys: Vec<(Expr, Expr)>,
+    bounds: Bounds,
+    others: Vec<Expr>,
+}
+
+impl Lowering<'_> {
+    pub(super) fn join(&mut self, join: &logical_plan::Join) -> Result<Stream> {
+        let Some((kind, is_turned)) = kind(join.join_type) else {
+            return Err(Error::query(format!("{} joins are not there", join.join_type)).at(self.join_place()));
+        };
+        let (first, second) = if is_turned { (&join.right, &join.left) } else { (&join.left, &join.right) };
+        let left = self.side(first)?;
+        let right = self.side(second)?;
+        let both = both(&left, &right, self.schema(&left).columns.fields().len())
+            .map_err(|error| diagnose::planning(error, self.words))?;
+        let conditions = self.conditions(join, &left, &right, &both)?;
+        let (left_schema, right_schema) = (self.schema(&left).clone(), self.schema(&right).clone());
+        let (Some(distance), Some(left_time), Some(right_time)) =
+            (conditions.bounds.distance(), left_schema.time, right_schema.time)
+        else {
+            return Err(self.unbounded(&left, &right));
+        };
+        let pair = self.pair(&left_schema, &right_schema, JoinKind::Inner);
+        let rebase = |stream: &Stream, expression: &Expr, columns: &DFSchema| {
+            stream.rebase(expression, columns).map_err(|error| diagnose::planning(error, self.words))
+        };
+        let keys = conditions
+            .keys
+            .iter()
+            .map(|(a, b)| Ok((rebase(&left, a, &left_schema.columns)?, rebase(&right, b, &right_schema.columns)?)));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        let condition = conjunction(conditions.others);
+        let condition = condition.map(|condition| rebase(&both, &condition, &pair)).transpose()?;
+        let is_half = matches!(kind, JoinKind::Semi | JoinKind::Anti);
+        let width = left_schema.columns.fields().len();
+        let schema = StreamSchema {
+            columns: if is_half {
+                Arc::clone(&left_schema.columns)
+            } else {
+                self.pair(&left_schema, &right_schema, kind)
+            },
+            time: match kind {
+                JoinKind::Right => Some(width + right_time),
+                JoinKind::Full => None,
+                _ => Some(left_time),
+            },
+            window: None,
+            position: None,
+            is_bounded: left_schema.is_bounded && right_schema.is_bounded,
+        };
+        let node = IntervalJoin { kind, keys, times: [left_time, right_time], distance, condition, pair };
+        let id = self.plan.add(Node::IntervalJoin(node), vec![left.node, right.node], schema);
+        let slots = if is_half { left.slots } else { both.slots };
+        Ok(Stream { node: id, columns: Arc::clone(&join.schema), slots, pending: None })
+    }
+
+    /// One side with the columns that are read, its event time, and where its rows stand in their source.
+    fn side(&mut self, input: &LogicalPlan) -> Result<Stream> {
+        let stream = self.with_positions(true, |lowering| lowering.node(input))?;
+        let stream = self.settle(stream)?;
+        let schema = self.schema(&stream);
+        let mut needed: BTreeSet<usize> = stream.slots.iter().filter_map(|slot| slot.column()).collect();
+        needed.extend(schema.time);
+        needed.extend(schema.position);
+        Ok(self.narrow(stream, &needed))
+    }
+
+    /// The columns of both sides, each under a name of its own; a side that may have no row has nulls.
+    fn pair(&self, left: &StreamSchema, right: &StreamSchema, kind: JoinKind) -> DFSchemaRef {
+        let may_miss =
+            [matches!(kind, JoinKind::Right | JoinKind::Full), matches!(kind, JoinKind::Left | JoinKind::Full)];
+        let fields = [left, right].into_iter().zip(may_miss).flat_map(|(side, may_miss)| {
+            let fields = side.columns.fields().iter();
+            fields.map(move |field| {
+                let nullable = field.is_nullable() || may_miss;
+                Field::clone(field).with_nullable(nullable)
+            })
+        });
+        self.unique(fields)
+    }
+
+    fn conditions(
+        &self,
+        join: &logical_plan::Join,
+        left: &Stream,
+        right: &Stream,
+        both: &Stream,
+    ) -> Result<Conditions> {
+        let times = [self.schema(left).time, self.schema(right).time];
+        let width = self.schema(left).columns.fields().len();
+        // The event times among the columns of a pair.
+        let side_of = |expression: &Expr| {
+            let column = both.slot_of(expression)?.column()?;
+            (0..2).find(|side| times[*side].map(|time| time + side * width) == Some(column))
+        };
+        let equal = |(a, b): &(Expr, Expr)| a.clone().eq(b.clone());
+        let mut all: Vec<Expr> = join.on.iter().map(equal).collect();
+        for part in join.filter.iter().flat_map(split_conjunction) {
+            match part {
+                Expr::Between(between) if !between.negated => {
+                    let value = &between.expr;
+                    all.push((**value).clone().gt_eq((*between.low).clone()));
+                    all.push((**value).clone().lt_eq((*between.high).clone()));
+                }
+                part => all.push(part.clone()),
+            }
+        }
+        let mut conditions = Conditions::default();
+        for part in all {
+            let Expr::BinaryExpr(comparison) = &part else {
+                conditions.others.push(part);
+                continue;
+            };
+            match said(comparison, &side_of) {
+                Said::Bounds(bounds) => conditions.bounds = conditions.bounds.and(bounds),
+                Said::Unclear(reason) => return Err(self.unclear(&reason, &part)),
+                Said::Nothing => match key(comparison, left, right) {
+                    Some(key) => conditions.keys.push(key),
+                    None => conditions.others.push(part),
+                },
+            }
+        }
+        Ok(conditions)
+    }
+
+    fn join_place(&self) -> thalweg_core::error::Span {
+        let words = self.words;
+        words.find_keywords("JOIN").or_else(|| words.find_keywords("FROM")).unwrap_or(words.start())
+    }
+
+    fn unclear(&self, reason: &NotFixed, bound: &Expr) -> Error {
+        let why = match reason {
+            NotFixed::Months => "months and years differ in length",
+            NotFixed::TooFine => "time is counted in whole microseconds",
+            NotFixed::NoInterval => "it is too long",
+        };
+        let bound = thalweg_plan::written(bound);
+        Error::query(format!("the event times of a join are bounded by {bound}: {why}"))
+            .with_hint("write a span of days, hours, minutes or seconds")
+            .at(self.join_place())
+    }
+
+    /// The refusal of a join whose rows would have to wait for ever.
+    fn unbounded(&self, left: &Stream, right: &Stream) -> Error {
+        let error = Error::query(
+            "a join of streams needs bounds on both event times: else each row would have to wait for partners for ever",
+        );
+        if let Some(table) = [left, right].into_iter().find_map(|side| self.unmarked(side.node)) {
+            let message = format!("a join of streams needs bounds on both event times, and \"{table}\" has none");
+            return Error::query(message)
+                .with_hint(format!("declare it in CREATE TABLE {table}: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"))
+                .at(self.join_place());
+        }
+        let name = |side: &Stream, other: &str| {
+            let table = side.columns.iter().find_map(|(table, _)| table.map(|table| table.table().to_string()));
+            let schema = self.schema(side);
+            let time = schema.time.map(|time| schema.columns.field(time).name().as_str()).unwrap_or("ts");
+            format!("{}.{time}", table.unwrap_or(other.to_string()))
+        };
+        let (a, b) = (name(left, "a"), name(right, "b"));
+        error
+            .with_hint(format!(
+                "add AND {b} BETWEEN {a} - INTERVAL '1' MINUTE AND {a} + INTERVAL '1' MINUTE, \
+                 of the columns that carry the event times, as they are"
+            ))
+            .at(self.join_place())
+    }
+
+    /// A table without event time that leads here.
+    fn unmarked(&self, node: NodeId) -> Option<String> {
+        let planned = self.plan.node(node);
+        match &planned.node {
+            Node::Source(source) if planned.schema.time.is_none() => Some(source.table.name.clone()),
+            _ => planned.inputs.iter().find_map(|input| self.unmarked(*input)),
+        }
+    }
+}
+
+/// Which rows come out, and whether the sides are turned for it.
+fn kind(join: JoinType) -> Option<(JoinKind, bool)> {
+    match join {
+        JoinType::Inner => Some((JoinKind::Inner, false)),
+        JoinType::Left => Some((JoinKind::Left, false)),
+        JoinType::Right => Some((JoinKind::Right, false)),
+        JoinType::Full => Some((JoinKind::Full, false)),
+        JoinType::LeftSemi => Some((JoinKind::Semi, false)),
+        JoinType::LeftAnti => Some((JoinKind::Anti, false)),
+        JoinType::RightSemi => Some((JoinKind::Semi, true)),
+        JoinType::RightAnti => Some((JoinKind::Anti, true)),
+        _ => None,
+    }
+}
+
+/// The columns of both sides, as if they were one stream with those of the left side first.
+fn both(left: &Stream, right: &Stream, width: usize) -> datafusion_common::Result<Stream> {
+    let moved = right.slots.iter().map(|slot| match slot {
+        Slot::Column(column) => Slot::Column(width + column),
+        other => *other,
+    });
+    Ok(Stream {
+        node: left.node,
+        columns: Arc::new(left.columns.join(&right.columns)?),
+        slots: left.slots.iter().copied().chain(moved).collect(),
+        pending: None,
+    })
+}
+
+/// Values that are equal, one of each side.
+fn key(BinaryExpr { left: a, op, right: b }: &BinaryExpr, left: &Stream, right: &Stream) -> Option<(Expr, Expr)> {
+    let reads_only = |expression: &Expr, side: &Stream| {
+        let columns = expression.column_refs();
+        !columns.is_empty() && columns.iter().all(|column| side.columns.maybe_index_of_column(column).is_some())
+    };
+    if *op != Operator::Eq || a.is_volatile() || b.is_volatile() {
+        return None;
+    }
+    if reads_only(a, left) && reads_only(b, right) {
+        return Some(((**a).clone(), (**b).clone()));
+    }
+    (reads_only(a, right) && reads_only(b, left)).then(|| ((**b).clone(), (**a).clone()))
+}

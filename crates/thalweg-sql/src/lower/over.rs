@@ -1,0 +1,223 @@
+//! OVER: aggregates over the rows around a row.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use arrow_schema::{DataType, Field};
+use datafusion_common::{Column, DFSchemaRef};
+use datafusion_expr::{Expr, ExprSchemable, expr::Sort, logical_plan::Extension};
+use thalweg_core::{Error, Result, error::Span};
+use thalweg_plan::{
+    Node, NodeId, StreamSchema,
+    node::{AggregateCall, Frame, Over},
+};
+
+use super::{
+    Lowering, MapBuilder,
+    stream::{Slot, Stream},
+};
+use crate::{
+    diagnose,
+    over::{OverNode, Shape},
+    types, windowing,
+};
+
+impl Lowering<'_> {
+    pub(super) fn over(&mut self, node: &OverNode, extension: &Extension) -> Result<Stream> {
+        let inputs = self.with_positions(true, |lowering| {
+            node.inputs.iter().map(|input| lowering.node(input)).collect::<Result<Vec<_>>>()
+        })?;
+        let mut inputs = inputs.into_iter();
+        let base = inputs.next().ok_or_else(|| Error::bug("OVER has an input"))?;
+        let base = self.settle(base)?;
+        self.check_order(&base, node)?;
+        let base = self.narrow_base(base, node);
+        let time = base.slot_of(&node.time).and_then(Slot::column);
+        let time = time.ok_or_else(|| Error::bug("the order of OVER is a column of its input"))?;
+        let keys = node.keys.iter().map(|key| self.rebase(&base, key)).collect::<Result<Vec<_>>>()?;
+        let (mut nodes, mut times) = (vec![base.node], vec![time]);
+        for (input, (name, at)) in inputs.zip(&node.others) {
+            let at = Span { line: at.0, column: at.1, width: at.2 };
+            let input = self.settle(input)?;
+            let (other, time) = self.other(input, &base, node, (name, at))?;
+            nodes.push(other);
+            times.push(time);
+        }
+        let (frames, slots, columns) = self.frames(&base, node)?;
+        let input = self.schema(&base).clone();
+        let is_bounded = nodes.iter().all(|node| self.plan.node(*node).schema.is_bounded);
+        let schema = StreamSchema { columns, window: None, is_bounded, ..input };
+        let over = Over { times, keys, frames };
+        let id = self.plan.add(Node::Over(over), nodes, schema);
+        let kept = base.columns.columns().into_iter().zip(base.slots).filter(|(column, _)| node.keeps(column));
+        let slots = kept.map(|(_, slot)| slot).chain(slots).collect();
+        Ok(Stream { node: id, columns: Arc::clone(extension.node.schema()), slots, pending: None })
+    }
+
+    /// The same stream with the columns that are read, its event time, and where its rows stand.
+    fn narrow_base(&mut self, base: Stream, node: &OverNode) -> Stream {
+        let kept = base.columns.columns().into_iter().zip(&base.slots).filter(|(column, _)| node.keeps(column));
+        let mut needed: BTreeSet<usize> = kept.filter_map(|(_, slot)| slot.column()).collect();
+        let calls = node.calls.iter().map(|call| &call.function);
+        let read = node.keys.iter().chain([&node.time]).chain(calls).flat_map(|part| base.slots_in(part));
+        needed.extend(read.filter_map(Slot::column));
+        needed.extend(self.schema(&base).position);
+        self.narrow(base, &needed)
+    }
+
+    /// One frame for all calls that look at the same rows; where each call's column will be; and all columns.
+    fn frames(&self, base: &Stream, node: &OverNode) -> Result<(Vec<Frame>, Vec<Slot>, DFSchemaRef)> {
+        let input = self.schema(base);
+        let mut shapes: Vec<Shape> = Vec::new();
+        for call in &node.calls {
+            if !shapes.contains(&call.shape) {
+                shapes.push(call.shape);
+            }
+        }
+        let mut fields: Vec<Field> = input.columns.fields().iter().map(|field| field.as_ref().clone()).collect();
+        let mut slots = vec![Slot::Dropped; node.calls.len()];
+        let mut functions = Vec::new();
+        for (frame, shape) in shapes.iter().enumerate() {
+            for (i, call) in node.calls.iter().enumerate().filter(|(_, call)| call.shape == *shape) {
+                let rebased = self.rebase(base, &call.function)?;
+                let kind = rebased.to_field(&*input.columns).map_err(|e| diagnose::planning(e, self.words))?.1;
+                let name = thalweg_plan::written(&rebased);
+                let Expr::AggregateFunction(mut function) = rebased.unalias_nested().data else {
+                    return Err(Error::bug(format!("{name} is no aggregate")));
+                };
+                self.order_by_position(&mut function.params.order_by, input, node.inputs.len());
+                slots[i] = Slot::Column(fields.len());
+                fields.push(Field::new(name, kind.data_type().clone(), kind.is_nullable()));
+                functions.push((frame, function));
+            }
+        }
+        let columns = self.unique(fields);
+        let mut output = columns.fields()[input.columns.fields().len()..].iter();
+        let mut frames: Vec<Frame> = shapes.iter().map(frame).collect();
+        for (frame, function) in functions {
+            let output = output.next().map(Arc::clone).ok_or_else(|| Error::bug("each call has a column"))?;
+            frames[frame].aggregates.push(AggregateCall { function, output });
+        }
+        Ok((frames, slots, columns))
+    }
+
+    /// Rows of one time stand in the order of their source. Of several inputs there is no such order.
+    fn order_by_position(&self, order: &mut Vec<Sort>, input: &StreamSchema, inputs: usize) {
+        if let Some(position) = input.position.filter(|_| inputs == 1 && !order.is_empty()) {
+            let column = Expr::Column(Column::from_name(input.columns.field(position).name()));
+            order.push(column.sort(true, true));
+        }
+    }
+
+    /// Another input of a union, with the columns of the base that are read, under their names, and where its event time is.
+    fn other(
+        &mut self,
+        input: Stream,
+        base: &Stream,
+        node: &OverNode,
+        (name, at): (&str, Span),
+    ) -> Result<(NodeId, usize)> {
+        let target = self.schema(base).columns.clone();
+        let schema = self.schema(&input).clone();
+        let of = |column: &str| {
+            let found = input.columns.fields().iter().position(|field| field.name() == column)?;
+            input.slots[found].column()
+        };
+        let mut map = MapBuilder::default();
+        let mut time = None;
+        let logical = base.columns.iter().zip(&base.slots);
+        let mut added = BTreeSet::new();
+        let read = node.read();
+        for ((_, field), slot) in logical.filter(|((_, field), _)| read.contains(field.name())) {
+            let (Some(wanted), Some(given)) = (slot.column(), of(field.name())) else {
+                return Err(Error::bug(format!("{name} has a column {}", field.name())));
+            };
+            if !added.insert(wanted) {
+                continue;
+            }
+            let is_time = base.slot_of(&node.time) == Some(*slot);
+            if is_time && schema.time != Some(given) {
+                return Err(self.no_time(&schema, given, field.name(), Some(name)).at(at));
+            }
+            let field = target.field(wanted).as_ref().clone();
+            let source = schema.columns.field(given);
+            let column = Expr::Column(Column::from_name(source.name()));
+            let (have, want) = (source.data_type(), field.data_type());
+            let is_same = have == want;
+            let other = || {
+                let (have, want) = (types::flink_name(have), types::flink_name(want));
+                Error::query(format!("column \"{}\" of {name} is {have}, expected {want}", field.name()))
+                    .with_hint("cast it in a query: (SELECT CAST(x AS …) AS x, … FROM …)")
+                    .at(at)
+            };
+            let value = match is_same {
+                true => column,
+                false if are_alike(have, want) => column.cast_to(want, &*schema.columns).map_err(|_| other())?,
+                false => return Err(other()),
+            };
+            let nullable = source.is_nullable();
+            let added = map.add(value, field.with_nullable(nullable), is_same.then_some(given));
+            if is_time {
+                time = Some(added);
+            }
+        }
+        if let Some(position) = schema.position {
+            let field = schema.columns.field(position).as_ref().clone();
+            map.add(Expr::Column(Column::from_name(field.name())), field, Some(position));
+        }
+        let time = time.ok_or_else(|| Error::bug("a union has the column of its order"))?;
+        Ok((self.add_map(input.node, map), time))
+    }
+
+    fn check_order(&self, stream: &Stream, node: &OverNode) -> Result<()> {
+        let schema = self.schema(stream);
+        let column = stream.slot_of(&node.time).and_then(Slot::column);
+        let column = column.ok_or_else(|| Error::bug("the order of OVER is a column of its input"))?;
+        if schema.time == Some(column) {
+            return Ok(());
+        }
+        let name = match &node.time {
+            Expr::Column(column) => column.name.as_str(),
+            _ => "",
+        };
+        let error = self.no_time(schema, column, name, None);
+        let at = node.span().or_else(|| self.words.find_identifier(name));
+        Err(error.at(at.unwrap_or(self.words.start())))
+    }
+
+    /// The refusal of an order that is not that of event time.
+    fn no_time(&self, schema: &StreamSchema, column: usize, name: &str, table: Option<&str>) -> Error {
+        let field = schema.columns.field(column);
+        let of = table.map_or(String::new(), |table| format!(" of {table}"));
+        let error = Error::query(format!("column \"{name}\"{of} does not carry the event time of its stream"));
+        error.with_hint(match schema.time {
+            Some(time) if table.is_none() => {
+                format!("order by \"{}\", which does", schema.columns.field(time).name())
+            }
+            Some(time) => {
+                let time = schema.columns.field(time).name();
+                format!("\"{time}\" does; name it so: (SELECT {time} AS {name}, … FROM …)")
+            }
+            None if windowing::is_time(field.data_type()) => format!(
+                "declare it in CREATE TABLE: WATERMARK FOR {name} AS {name} - INTERVAL '5' SECOND; \
+                 it must reach OVER as it is, and be the same column in all inputs of UNION ALL"
+            ),
+            None => windowing::cast_hint(name, field.data_type()),
+        })
+    }
+}
+
+/// Whether values of one type are cast to the other without a word.
+fn are_alike(have: &DataType, want: &DataType) -> bool {
+    have.is_null() || have.is_numeric() && want.is_numeric() || have.is_string() && want.is_string()
+}
+
+fn frame(shape: &Shape) -> Frame {
+    Frame {
+        bounds: shape.bounds.into(),
+        most: shape.most,
+        excludes_row: shape.excludes_row,
+        excludes_time: shape.excludes_time,
+        excludes_base: shape.excludes_base,
+        aggregates: Vec::new(),
+    }
+}

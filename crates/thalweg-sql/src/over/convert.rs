@@ -1,0 +1,203 @@
+//! DataFusion's node of window functions → ours.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use datafusion_common::{
+    Result,
+    tree_node::{Transformed, TransformedResult, TreeNode},
+};
+use datafusion_expr::{
+    Expr, ExprFunctionExt, Extension, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition,
+    expr::{AggregateFunction, Sort, WindowFunction},
+    logical_plan::Window,
+};
+use sqlparser::ast::Query;
+use thalweg_core::{Error, error::Span};
+
+use super::{
+    Clauses, Shape, calls,
+    clauses::place,
+    node::{Call, OverNode},
+};
+use crate::{diagnose, dialect::WINDOW_CLAUSES, windowing::ours};
+
+/// The clauses of a window with its other inputs planned.
+pub(crate) struct Planned {
+    pub clauses: Clauses,
+    pub inputs: Vec<Input>,
+}
+
+/// Another input of a union.
+pub(crate) struct Input {
+    plan: LogicalPlan,
+    /// What it is called in errors.
+    name: String,
+    at: Span,
+}
+
+impl Input {
+    /// An input that a query gives, the first one being number 1.
+    pub fn new(plan: LogicalPlan, query: &Query, number: usize) -> Self {
+        let (name, at) = place(query, number);
+        Self { plan, name, at }
+    }
+}
+
+/// Calls with the same keys and order, over the same inputs.
+struct Group {
+    keys: Vec<Expr>,
+    order: Vec<Sort>,
+    /// The number of the union.
+    union: Option<usize>,
+    calls: Vec<Call>,
+}
+
+/// The plan with nodes of ours for all calls with OVER.
+pub(crate) fn convert(plan: LogicalPlan, planned: &[Planned]) -> Result<LogicalPlan> {
+    plan.transform_up(|node| match node {
+        LogicalPlan::Window(window) => over(window, planned).map(Transformed::yes),
+        node => Ok(Transformed::no(node)),
+    })
+    .data()
+}
+
+fn over(window: Window, planned: &[Planned]) -> Result<LogicalPlan> {
+    let mut groups: Vec<Group> = Vec::new();
+    for expression in &window.window_expr {
+        let name = expression.schema_name().to_string();
+        let Expr::WindowFunction(call) = expression.clone().unalias() else {
+            return Err(ours(Error::bug(format!("{name} is no window function"))));
+        };
+        if call.params.order_by.is_empty() {
+            return Err(ours(calls::no_order()));
+        }
+        let (marker, keys): (Vec<_>, Vec<_>) = call.params.partition_by.iter().cloned().partition(is_marker);
+        let number = marker.first().and_then(number);
+        let clauses = number.and_then(|number| planned.get(number));
+        let shape = Shape::new(&call.params.window_frame, clauses.map(|planned| &planned.clauses)).map_err(ours)?;
+        let union = number.filter(|_| clauses.is_some_and(|clauses| !clauses.inputs.is_empty()));
+        let order = call.params.order_by.clone();
+        let call = Call { name, function: aggregate(*call)?, shape };
+        match groups.iter_mut().find(|g| g.keys == keys && g.order == order && g.union == union) {
+            Some(group) => group.calls.push(call),
+            None => groups.push(Group { keys, order, union, calls: vec![call] }),
+        }
+    }
+    let mut plan = Arc::unwrap_or_clone(window.input);
+    for Group { keys, order, union, calls } in groups {
+        let union = union.and_then(|number| planned.get(number)).map_or(&[][..], |planned| &planned.inputs);
+        plan = node(plan, keys, &order, union, calls)?;
+    }
+    Ok(plan)
+}
+
+fn node(base: LogicalPlan, keys: Vec<Expr>, order: &[Sort], union: &[Input], calls: Vec<Call>) -> Result<LogicalPlan> {
+    let (time, at) = time(order)?;
+    let calls = calls.into_iter().map(|call| ordered(call, order)).collect::<Result<Vec<_>>>()?;
+    // DataFusion puts windows with other clauses into a node of their own.
+    if let LogicalPlan::Extension(extension) = &base
+        && let Some(below) = extension.node.as_any().downcast_ref::<OverNode>()
+        && union.is_empty()
+        && let Some(node) = below.with_calls(&keys, &time, &calls)?
+    {
+        return Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }));
+    }
+    let place = |at: Span| (at.line, at.column, at.width);
+    let others = union.iter().map(|input| (input.name.clone(), place(input.at))).collect();
+    let mut node = OverNode::new(vec![base], keys, (time, at.map(place)), others, calls)?;
+    let read = node.read();
+    for (i, input) in union.iter().enumerate() {
+        node.inputs.push(columns(input, &read, i)?);
+    }
+    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+}
+
+/// The column of the event time, and where it is written.
+fn time(order: &[Sort]) -> Result<(Expr, Option<Span>)> {
+    const HINT: &str = "order by the event time alone, earliest first: OVER (PARTITION BY … ORDER BY ts)";
+    let [key] = order else {
+        return Err(ours(match order.is_empty() {
+            true => calls::no_order(),
+            false => Error::query("OVER is ordered by several values").with_hint(HINT),
+        }));
+    };
+    let Expr::Column(column) = &key.expr else {
+        return Err(ours(match &key.expr {
+            Expr::Literal(..) => calls::no_order(),
+            _ => Error::query("OVER is ordered by something that is computed").with_hint(HINT),
+        }));
+    };
+    let at = column.spans.first().map(|span| Span {
+        line: span.start.line as usize,
+        column: span.start.column as usize,
+        width: (span.end.column.saturating_sub(span.start.column) as usize).max(1),
+    });
+    if !key.asc {
+        let error = Error::query("OVER is ordered from the latest row to the earliest").with_hint(HINT);
+        return Err(ours(at.into_iter().fold(error, Error::at)));
+    }
+    Ok((key.expr.clone(), at))
+}
+
+/// Functions that depend on the order of rows see them in that of the window.
+fn ordered(call: Call, order: &[Sort]) -> Result<Call> {
+    let Expr::AggregateFunction(function) = &call.function else { return Ok(call) };
+    // What stands in WITHIN GROUP elsewhere is the first argument.
+    if function.func.supports_within_group_clause()
+        && let Some(value) = function.params.args.first()
+    {
+        let function = call.function.clone().order_by(vec![value.clone().sort(true, true)]).build()?;
+        return Ok(Call { function, ..call });
+    }
+    let depends = ["array_agg", "string_agg", "first_value", "last_value", "nth_value"];
+    if !depends.contains(&function.func.name()) || function.params.distinct {
+        return Ok(call);
+    }
+    let function = call.function.clone().order_by(order.to_vec()).build()?;
+    Ok(Call { function, ..call })
+}
+
+fn aggregate(call: WindowFunction) -> Result<Expr> {
+    let WindowFunctionDefinition::AggregateUDF(function) = call.fun else {
+        return Err(ours(Error::bug(format!("{} is no aggregate", call.fun.name()))));
+    };
+    let params = call.params;
+    let AggregateFunction { func, params } = AggregateFunction::new_udf(
+        function,
+        params.args,
+        params.distinct,
+        params.filter,
+        vec![],
+        params.null_treatment,
+    );
+    Ok(Expr::AggregateFunction(AggregateFunction { func, params }))
+}
+
+fn is_marker(key: &Expr) -> bool {
+    matches!(key, Expr::ScalarFunction(call) if call.name() == WINDOW_CLAUSES)
+}
+
+fn number(marker: &Expr) -> Option<usize> {
+    let Expr::ScalarFunction(call) = marker else { return None };
+    call.args.first()?.to_string().trim_start_matches("Int64(").trim_end_matches(')').parse().ok()
+}
+
+/// The columns of another input that are read, under a table's name that nobody can write.
+fn columns(input: &Input, read: &BTreeSet<String>, number: usize) -> Result<LogicalPlan> {
+    let given = input.plan.schema();
+    let mut chosen = Vec::new();
+    for name in read {
+        let mut found = given.columns().into_iter().filter(|column| column.name == *name);
+        let (Some(column), None) = (found.next(), found.next()) else {
+            let names = given.fields().iter().map(|field| field.name().as_str());
+            let hint = diagnose::near(name, names.clone()).unwrap_or_else(|| {
+                format!("{}; name one so: (SELECT x AS {name}, … FROM …)", diagnose::known("columns", names))
+            });
+            let error = Error::query(format!("{} has no column \"{name}\", which the window reads", input.name));
+            return Err(ours(error.with_hint(hint).at(input.at)));
+        };
+        chosen.push(Expr::Column(column).alias(name));
+    }
+    let table = format!("union {}", number + 1);
+    LogicalPlanBuilder::from(input.plan.clone()).project(chosen)?.alias(table)?.build()
+}

@@ -1,0 +1,136 @@
+//! From where to where a frame reaches.
+
+use arrow_schema::{DataType, IntervalUnit};
+use datafusion_common::ScalarValue;
+use datafusion_expr::{Expr, WindowFrame, WindowFrameBound, WindowFrameUnits};
+use thalweg_core::{Error, Interval, Result};
+use thalweg_plan::node::FrameBounds;
+
+use super::Clauses;
+use crate::windowing::{NotFixed, micros};
+
+/// Which rows around a row a call looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Shape {
+    pub bounds: Bounds,
+    /// The last so many of these only.
+    pub most: Option<usize>,
+    pub excludes_row: bool,
+    pub excludes_time: bool,
+    pub excludes_base: bool,
+}
+
+/// From where to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Bounds {
+    /// By event time, in microseconds behind the row's; `None` is without end.
+    Range { from: Option<i64>, to: i64 },
+    /// The row and so many before it; `None` is all.
+    Rows(Option<usize>),
+}
+
+impl From<Bounds> for FrameBounds {
+    fn from(bounds: Bounds) -> Self {
+        match bounds {
+            Bounds::Range { from, to } => Self::Range { from: from.map(Interval), to: Interval(to) },
+            Bounds::Rows(rows) => Self::Rows(rows),
+        }
+    }
+}
+
+impl Shape {
+    /// The frame of a window with these clauses.
+    ///
+    /// Errors: `Error::Query` for frames that no row has, and for those that would wait for the end of a stream.
+    pub fn new(frame: &WindowFrame, clauses: Option<&Clauses>) -> Result<Self> {
+        let none = Clauses::default();
+        let clauses = clauses.unwrap_or(&none);
+        Ok(Self {
+            bounds: bounds(frame)?,
+            most: clauses.most,
+            excludes_row: clauses.excludes_row,
+            excludes_time: clauses.excludes_time,
+            excludes_base: clauses.excludes_base,
+        })
+    }
+}
+
+fn bounds(frame: &WindowFrame) -> Result<Bounds> {
+    use WindowFrameBound::{CurrentRow, Following, Preceding};
+    let is_last = |bound: &WindowFrameBound| matches!(bound, Following(end) if end.is_null());
+    if is_last(&frame.end_bound) || is_last(&frame.start_bound) {
+        return Err(Error::query("a frame up to the last row would have to wait for the end of the stream")
+            .with_hint("say how far it reaches: RANGE BETWEEN … AND INTERVAL '1' SECOND FOLLOWING"));
+    }
+    match frame.units {
+        WindowFrameUnits::Groups => Err(Error::query("GROUPS is not there").with_hint("write RANGE or ROWS")),
+        WindowFrameUnits::Rows => {
+            let rows = match &frame.start_bound {
+                CurrentRow => Some(Some(0)),
+                Preceding(ScalarValue::UInt64(rows)) => Some(rows.and_then(|rows| usize::try_from(rows).ok())),
+                _ => None,
+            };
+            match (rows, &frame.end_bound) {
+                (Some(rows), CurrentRow) => Ok(Bounds::Rows(rows)),
+                (Some(rows), Preceding(ScalarValue::UInt64(Some(0)))) => Ok(Bounds::Rows(rows)),
+                _ => Err(Error::query("frames of ROWS end at the current row, and begin there or before it")
+                    .with_hint(
+                        "write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' \
+                     MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING",
+                    )),
+            }
+        }
+        WindowFrameUnits::Range => {
+            let (from, to) = (distance(&frame.start_bound)?, distance(&frame.end_bound)?);
+            let to = to.ok_or_else(|| Error::query("a frame does not end before its first row"))?;
+            if from.is_some_and(|from| from > to) {
+                let shown = |bound: &WindowFrameBound| match bound {
+                    CurrentRow => "the current row".to_string(),
+                    Preceding(_) => {
+                        format!("{} before the row", Interval(-distance(bound).ok().flatten().unwrap_or(0)))
+                    }
+                    Following(_) => format!("{} behind the row", Interval(distance(bound).ok().flatten().unwrap_or(0))),
+                };
+                return Err(Error::query(format!(
+                    "the frame ends before it begins: from {} to {}",
+                    shown(&frame.start_bound),
+                    shown(&frame.end_bound)
+                ))
+                .with_hint("the bound that is earlier stands first"));
+            }
+            Ok(Bounds::Range { from, to })
+        }
+    }
+}
+
+/// How far behind the row's time, in microseconds; `None` is without end.
+fn distance(bound: &WindowFrameBound) -> Result<Option<i64>> {
+    match bound {
+        WindowFrameBound::CurrentRow => Ok(Some(0)),
+        WindowFrameBound::Preceding(span) if span.is_null() => Ok(None),
+        WindowFrameBound::Preceding(span) => Ok(Some(-fixed(span)?)),
+        WindowFrameBound::Following(span) => Ok(Some(fixed(span)?)),
+    }
+}
+
+/// A span of time, in microseconds.
+fn fixed(span: &ScalarValue) -> Result<i64> {
+    const HINT: &str = "write RANGE BETWEEN INTERVAL '10' SECOND PRECEDING AND CURRENT ROW";
+    let ScalarValue::Utf8(Some(text)) = span else { return Err(Error::bug(format!("a frame reaches {span}"))) };
+    let refused = |message: String| Error::query(message).with_hint(HINT);
+    let no_interval = || refused(format!("the frame reaches {text}, expected an interval"));
+    if text.trim().parse::<f64>().is_ok() {
+        return Err(no_interval());
+    }
+    let interval = ScalarValue::try_from_string(text.clone(), &DataType::Interval(IntervalUnit::MonthDayNano));
+    let interval = interval.map_err(|_| no_interval())?;
+    let fixed = micros(&Expr::Literal(interval, None)).map_err(|reason| match reason {
+        NotFixed::Months => refused(format!("the frame reaches {text}: months and years differ in length")),
+        NotFixed::TooFine => refused(format!("the frame reaches {text}: time is counted in whole microseconds")),
+        NotFixed::NoInterval => no_interval(),
+    })?;
+    if fixed < 0 {
+        return Err(refused(format!("the frame reaches {text}, which is less than nothing")));
+    }
+    Ok(fixed)
+}

@@ -1,0 +1,31 @@
+//! Aggregates over the rows around a row: `sum(v) OVER (PARTITION BY k ORDER BY ts …)`, over one input or over a union of them.
+//!
+//! DataFusion's planner makes a node of calls of window functions of it. Its calls become calls of aggregates in a node of ours,
+//! so that types, constants and errors are those of aggregates in GROUP BY.
+//!
+//! * [`clauses`]: what sqlparser does not know of a window, taken out of the text and put aside under a number
+//! * [`named`]: windows by their names
+//! * [`calls`]: `lag`, `row_number` and others as aggregates
+//! * [`frame`]: from where to where a frame reaches
+//! * [`node`]: the node of the logical plan
+//! * [`convert`]: DataFusion's node → ours
+//! * [`prune`]: what nobody reads is not computed
+
+mod calls;
+mod clauses;
+mod convert;
+mod frame;
+mod named;
+mod node;
+mod prune;
+
+pub(crate) use calls::OverCalls;
+pub(crate) use clauses::{Clauses, marker, take, written};
+pub(crate) use convert::{Input, Planned, convert};
+pub(crate) use frame::Shape;
+pub(crate) use named::resolve;
+pub(crate) use node::OverNode;
+pub(crate) use prune::PruneOver;
+
+/// The functions that OVER alone has, and that are there.
+pub(crate) const FUNCTIONS: [&str; 4] = ["dense_rank", "lag", "rank", "row_number"];

@@ -1,0 +1,154 @@
+//! Windows by their names: `OVER w … WINDOW w AS (…)`, and `OVER (w ROWS …)`, which is `w` with a frame.
+
+use std::{collections::HashMap, ops::ControlFlow};
+
+use sqlparser::ast::{
+    Expr, Ident, NamedWindowExpr, Query, Select, Spanned, VisitMut, VisitorMut, WindowSpec, WindowType,
+    visit_expressions_mut,
+};
+use thalweg_core::{Error, Result};
+
+use super::{Clauses, FUNCTIONS};
+use crate::{diagnose, dialect::WINDOW_CLAUSES, script};
+
+/// Puts windows in the place of their names, and refuses what their clauses say nothing to.
+///
+/// Errors: `Error::Query` with the place, for windows that are not there, or there twice.
+pub(crate) fn resolve(query: &mut Query, clauses: &[Clauses]) -> Result<()> {
+    match VisitMut::visit(query, &mut Resolving { clauses }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(*error),
+    }
+}
+
+struct Resolving<'a> {
+    clauses: &'a [Clauses],
+}
+
+impl VisitorMut for Resolving<'_> {
+    type Break = Box<Error>;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Box<Error>> {
+        let windows = match windows(select) {
+            Ok(windows) => windows,
+            Err(error) => return ControlFlow::Break(Box::new(error)),
+        };
+        let mut resolve = |expression: &mut Expr| {
+            let Expr::Function(call) = expression else { return ControlFlow::Continue(()) };
+            let resolved = match &mut call.over {
+                None => return ControlFlow::Continue(()),
+                Some(WindowType::NamedWindow(name)) => spec(name, &windows),
+                Some(WindowType::WindowSpec(spec)) => whole(spec.clone(), &windows),
+            };
+            let checked = resolved.and_then(|spec| {
+                self.check(&call.name.to_string(), &spec).map_err(|error| error.at(script::span(call.name.span())))?;
+                Ok(spec)
+            });
+            match checked {
+                Ok(spec) => call.over = Some(WindowType::WindowSpec(spec)),
+                Err(error) => return ControlFlow::Break(Box::new(error)),
+            }
+            ControlFlow::Continue(())
+        };
+        visit_expressions_mut(&mut select.projection, &mut resolve)?;
+        for condition in [&mut select.selection, &mut select.having, &mut select.qualify] {
+            visit_expressions_mut(condition, &mut resolve)?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Resolving<'_> {
+    /// Functions that look at rows by their number have no use for a choice of rows.
+    fn check(&self, function: &str, spec: &WindowSpec) -> Result<()> {
+        let marker = spec.partition_by.first().filter(|key| key.to_string().starts_with(WINDOW_CLAUSES));
+        let has_flags = marker.is_some()
+            && self.clauses.iter().any(|clauses| {
+                clauses.has_flags() && marker.is_some_and(|marker| self.number(marker) == Some(clauses))
+            });
+        let name = function.to_lowercase();
+        if !has_flags || !FUNCTIONS.contains(&name.as_str()) {
+            return Ok(());
+        }
+        Err(Error::query(format!(
+            "{name} counts all rows of a window: MAXSIZE, EXCLUDE and INSTANCE_NOT_IN_WINDOW mean nothing to it"
+        ))
+        .with_hint("give it a window of its own, without them"))
+    }
+
+    fn number(&self, marker: &Expr) -> Option<&Clauses> {
+        let text = marker.to_string();
+        let digits = text.rsplit_once('(')?.1.trim_end_matches(')');
+        self.clauses.get(digits.parse::<usize>().ok()?)
+    }
+}
+
+/// The windows of a query by name.
+fn windows(select: &Select) -> Result<HashMap<String, NamedWindowExpr>> {
+    let mut windows = HashMap::new();
+    for definition in &select.named_window {
+        let name = &definition.0;
+        if windows.insert(name.value.clone(), definition.1.clone()).is_some() {
+            return Err(Error::query(format!("two windows are named \"{}\"", name.value))
+                .with_hint("name one of them anew")
+                .at(script::span(name.span)));
+        }
+    }
+    Ok(windows)
+}
+
+fn spec(name: &Ident, windows: &HashMap<String, NamedWindowExpr>) -> Result<WindowSpec> {
+    let mut name = name.clone();
+    // Each name leads to another one, as often as there are names.
+    for _ in 0..=windows.len() {
+        match windows.get(&name.value) {
+            Some(NamedWindowExpr::WindowSpec(spec)) => return whole(spec.clone(), windows),
+            Some(NamedWindowExpr::NamedWindow(other)) => name = other.clone(),
+            None => {
+                let error = Error::query(format!("window \"{}\" not found", name.value));
+                let known = || {
+                    let mut names: Vec<_> = windows.keys().map(String::as_str).collect();
+                    names.sort_unstable();
+                    names.into_iter()
+                };
+                let hint = match known().next() {
+                    Some(_) => {
+                        diagnose::near(&name.value, known()).unwrap_or_else(|| diagnose::known("windows", known()))
+                    }
+                    None => format!("declare it behind FROM: WINDOW {} AS (PARTITION BY … ORDER BY …)", name.value),
+                };
+                return Err(error.with_hint(hint).at(script::span(name.span)));
+            }
+        }
+    }
+    Err(Error::query(format!("window \"{}\" stands for itself", name.value)).at(script::span(name.span)))
+}
+
+/// The window without a name: what it does not say itself, the window says that it names.
+fn whole(mut spec: WindowSpec, windows: &HashMap<String, NamedWindowExpr>) -> Result<WindowSpec> {
+    let Some(name) = spec.window_name.take() else { return Ok(spec) };
+    let others = windows.iter().filter(|(known, _)| **known != name.value);
+    let others_than_it: HashMap<_, _> = others.map(|(name, window)| (name.clone(), window.clone())).collect();
+    let base = match windows.get(&name.value) {
+        Some(NamedWindowExpr::WindowSpec(base)) => whole(base.clone(), &others_than_it)?,
+        _ => self::spec(&name, windows)?,
+    };
+    let twice = |what: &str| {
+        Error::query(format!("window \"{}\" has {what} already", name.value))
+            .with_hint("leave one of them out")
+            .at(script::span(name.span))
+    };
+    if !spec.partition_by.is_empty() {
+        return Err(twice("its PARTITION BY, or clauses of its own,"));
+    }
+    if !spec.order_by.is_empty() && !base.order_by.is_empty() {
+        return Err(twice("an ORDER BY"));
+    }
+    if spec.window_frame.is_some() && base.window_frame.is_some() {
+        return Err(twice("a frame"));
+    }
+    spec.partition_by = base.partition_by;
+    spec.order_by = if spec.order_by.is_empty() { base.order_by } else { spec.order_by };
+    spec.window_frame = spec.window_frame.or(base.window_frame);
+    Ok(spec)
+}
