@@ -173,6 +173,27 @@ fn deep_and_long_statements_are_answered_soon() {
         format!("SELECT {} FROM s", (0..500).map(|i| format!("delay + {i} AS c{i}")).collect::<Vec<_>>().join(", ")),
         format!("SELECT * FROM s WHERE delay IN ({})", vec!["1"; 3000].join(", ")),
         format!("{} SELECT * FROM s", ";".repeat(3000)),
+        format!(
+            "SELECT {} FROM s",
+            repeat("sum(delay) OVER (UNION (SELECT ", "1", " AS delay FROM s) ORDER BY ts)", 40)
+        ),
+        format!("SELECT {} FROM s", repeat("sum(delay) OVER (UNION ", "f", " ORDER BY ts)", 1000)),
+        format!("WITH r0 AS (SELECT * FROM f){} SELECT * FROM r30", {
+            let next =
+                |i| format!(", r{} AS (SELECT ts, sum(delay) OVER (UNION r{i} ORDER BY ts) AS delay FROM s)", i + 1);
+            (0..30).map(next).collect::<String>()
+        }),
+        format!("SELECT * FROM s AS a0{}", {
+            let next = |i| format!(" JOIN f AS a{i} ON a{i}.ts BETWEEN a0.ts AND a0.ts + INTERVAL '1' HOUR");
+            (1..40).map(next).collect::<String>()
+        }),
+        format!(
+            "SELECT {} FROM s",
+            (0..200)
+                .map(|i| format!("sum(delay + {i}) OVER (ORDER BY ts ROWS {i} PRECEDING) AS c{i}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
         format!("SELECT * FROM {}", repeat("TUMBLE(", "s", ", ts, INTERVAL '1' HOUR)", 40)),
     ];
     for statement in &statements {
