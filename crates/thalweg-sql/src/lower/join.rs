@@ -19,7 +19,7 @@ use super::{
     distance::{Bounds, Said, said},
     stream::{Slot, Stream},
 };
-use crate::{diagnose, windowing::NotFixed};
+use crate::{diagnose, types, windowing::NotFixed};
 
 /// What must be true of a pair.
 #[derive(Default)]
@@ -175,6 +175,17 @@ impl Lowering<'_> {
             let message = format!("a join of streams needs bounds on both event times, and \"{table}\" has none");
             return Error::query(message)
                 .with_hint(format!("declare it in CREATE TABLE {table}: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"))
+                .at(self.join_place());
+        }
+        let kind = |side: &Stream| {
+            let schema = self.schema(side);
+            schema.time.map(|time| types::flink_name(schema.columns.field(time).data_type()))
+        };
+        if let (Some(one), Some(other)) = (kind(left), kind(right))
+            && one != other
+        {
+            return Error::query(format!("the event times of a join are {one} and {other}, which are not one type"))
+                .with_hint("declare both columns with one type in CREATE TABLE")
                 .at(self.join_place());
         }
         let name = |side: &Stream, other: &str| {
