@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use datafusion_common::{
     Result,
-    tree_node::{Transformed, TransformedResult, TreeNode},
+    tree_node::{Transformed, TransformedResult},
 };
 use datafusion_expr::{
     Expr, ExprFunctionExt, Extension, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition,
@@ -54,7 +54,7 @@ struct Group {
 
 /// The plan with nodes of ours for all calls with OVER.
 pub(crate) fn convert(plan: LogicalPlan, planned: &[Planned]) -> Result<LogicalPlan> {
-    plan.transform_up(|node| match node {
+    plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Window(window) => over(window, planned).map(Transformed::yes),
         node => Ok(Transformed::no(node)),
     })

@@ -232,6 +232,60 @@ Sink result
 }
 
 #[test]
+fn queries_in_conditions_become_joins() {
+    check(
+        r#"
+SELECT * FROM s WHERE EXISTS (SELECT 1 FROM f WHERE f.origin = s.origin AND f.ts BETWEEN s.ts AND s.ts + INTERVAL '1' HOUR)
+Sink result
+└─ Map origin, dest, delay, fare, ts
+   └─ IntervalJoin semi on origin = origin, ts from 0 to +1 h of ts
+      ├─ Position
+      │  └─ Source s (stream, 2 partitions), watermark ts - 5 s
+      └─ Map origin, ts, position
+         └─ Position
+            └─ Source f (file, 2 partitions), watermark ts - 5 s
+
+SELECT s.delay FROM s WHERE NOT EXISTS (SELECT * FROM f WHERE f.origin = s.origin AND f.delay > s.delay AND f.ts BETWEEN s.ts AND s.ts + INTERVAL '1' HOUR AND f.fare > 3) AND s.fare > 2
+Sink result
+└─ Map delay
+   └─ IntervalJoin anti on origin = origin, ts from 0 to +1 h of ts where delay:2 > delay
+      ├─ Map origin, delay, ts, position
+      │  └─ Filter fare > 2
+      │     └─ Position
+      │        └─ Source s (stream, 2 partitions), watermark ts - 5 s
+      └─ Map origin, delay, ts, position
+         └─ Filter fare > 3
+            └─ Position
+               └─ Source f (file, 2 partitions), watermark ts - 5 s
+
+SELECT delay FROM s a WHERE origin IN (SELECT origin FROM f WHERE f.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR)
+Sink result
+└─ Map delay
+   └─ IntervalJoin semi on origin = origin, ts from 0 to +1 h of ts
+      ├─ Map origin, delay, ts, position
+      │  └─ Position
+      │     └─ Source s (stream, 2 partitions), watermark ts - 5 s
+      └─ Map origin, ts, position
+         └─ Position
+            └─ Source f (file, 2 partitions), watermark ts - 5 s
+
+SELECT origin FROM s WHERE EXISTS (SELECT 1 FROM (SELECT *, sum(delay) OVER (ORDER BY ts) AS n FROM f) AS b WHERE b.n > s.delay AND b.ts BETWEEN s.ts AND s.ts + INTERVAL '1' HOUR)
+Sink result
+└─ Map origin
+   └─ IntervalJoin semi, ts from 0 to +1 h of ts where sum(delay) > delay
+      ├─ Map origin, delay, ts, position
+      │  └─ Position
+      │     └─ Source s (stream, 2 partitions), watermark ts - 5 s
+      └─ Map ts, position, sum(delay)
+         └─ Over on ts: range the first to 0 compute sum(delay)
+            └─ Map delay, ts, position
+               └─ Position
+                  └─ Source f (file, 2 partitions), watermark ts - 5 s
+"#,
+    );
+}
+
+#[test]
 fn results_of_joins_have_an_event_time() {
     check(
         r#"
@@ -427,6 +481,14 @@ SELECT window_start, count(*) FROM TUMBLE((SELECT a.ts AS ts FROM s a FULL JOIN 
 SELECT a.origin, count(*) FROM s a JOIN f b ON a.origin = b.origin AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR GROUP BY a.origin
   [GROUP] GROUP BY over an unbounded stream would have to keep every group for ever
     group by windows: FROM TUMBLE(t, ts, INTERVAL '1' HOUR) GROUP BY window_start, window_end
+
+SELECT * FROM s WHERE origin IN (SELECT origin FROM f)
+  [IN] a join of streams needs bounds on both event times: else each row would have to wait for partners for ever
+    add AND b.ts BETWEEN s.ts - INTERVAL '1' MINUTE AND s.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
+
+SELECT * FROM s WHERE EXISTS (SELECT 1 FROM f WHERE f.origin = s.origin)
+  [EXISTS] a join of streams needs bounds on both event times: else each row would have to wait for partners for ever
+    add AND b.ts BETWEEN s.ts - INTERVAL '1' MINUTE AND s.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
 "#,
     );
 }
