@@ -68,11 +68,11 @@ impl Stream {
         (rows, late)
     }
 
-    fn script(&self) -> Vec<Vec<Item>> {
+    fn script(&self, first: &[Option<String>]) -> Vec<Vec<Item>> {
         let item = |row: &Row| {
             let text = |value: Option<i64>| value.map(|value| value.to_string());
             let time = Some(Timestamp(row.time * SECOND).to_string());
-            Item::Row(vec![time, text(row.key), text(row.value), Some(row.id.to_string())])
+            Item::Row([first, &[time, text(row.key), text(row.value), Some(row.id.to_string())]].concat())
         };
         self.partitions.iter().map(|rows| rows.iter().map(item).collect()).collect()
     }
@@ -89,24 +89,26 @@ fn check(seed: u64, streams: [&Stream; 2], allowed: i64, sql: &str, expected: &[
         (7, 2, Some(seed), "arrival"),
     ];
     for (batch_rows, workers, barriers, merge) in variants {
-        let tables = ["a", "b"].into_iter().zip(streams).map(|(name, stream)| (name.to_string(), stream.script()));
+        let scripts = [("a", streams[0].script(&[])), ("b", streams[1].script(&[Some("x".to_string())]))];
+        let tables = scripts.into_iter().map(|(name, script)| (name.to_string(), script));
         let mut scripts = Scripts::new(tables.collect::<HashMap<_, _>>());
         if let Some(seed) = barriers {
             scripts = scripts.with_barriers(seed);
         }
         let mut engine = Engine::with_connectors(vec![Arc::new(scripts)]);
         engine.reload_at_barriers();
-        let table = |name: &str, delay: i64| {
+        // Columns of the same name are not at the same place.
+        let table = |name: &str, delay: i64, first: &str| {
             format!(
-                "CREATE TABLE {name} (ts TIMESTAMP, k BIGINT, v BIGINT, id BIGINT,
+                "CREATE TABLE {name} ({first} ts TIMESTAMP, k BIGINT, v BIGINT, id BIGINT,
                  WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH ('connector' = 'script');"
             )
         };
         let setup = format!(
             "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'merge' = '{merge}';
              SET 'late.allowed' = '{allowed} s'; {} {}",
-            table("a", streams[0].delay),
-            table("b", streams[1].delay)
+            table("a", streams[0].delay, ""),
+            table("b", streams[1].delay, "x STRING, ")
         );
         engine.sql(&setup).unwrap();
         let mut query = engine.sql(sql).unwrap();
