@@ -1,0 +1,142 @@
+//! Rows as they come to those who join them: as fast as they are taken, or when they are due.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::workload::{Row, Workload};
+
+/// From packet to packet where rows come when they are due, in microseconds.
+pub const TICK_US: u64 = 200;
+
+/// How many rows come at a time at most, and where they come as fast as can be.
+const TURN: usize = 16_384;
+
+/// Into how many moments a run is cut, to see how work is spread from one to the next.
+pub const MOMENTS: usize = 256;
+
+/// Rows in the order in which they arrive.
+pub struct Feed<'a> {
+    /// The rows of both streams.
+    pub rows: &'a [Row],
+    lateness: i64,
+    is_paced: bool,
+    origin: Instant,
+    /// How many rows arrive together.
+    packet: usize,
+    /// When each packet arrived, in microseconds since the origin.
+    arrivals: Vec<AtomicU64>,
+}
+
+/// Rows that come together.
+#[derive(Clone, Copy)]
+pub struct Turn<'a> {
+    /// The rows.
+    pub rows: &'a [Row],
+    /// Behind them, none comes whose time is this or earlier.
+    pub watermark: i64,
+    /// Which moment it is.
+    pub moment: usize,
+}
+
+impl<'a> Feed<'a> {
+    /// Rows that wait until they are due, if the workload has a rate of arrival and that is wanted.
+    pub fn new(rows: &'a [Row], workload: &Workload, is_paced: bool) -> Self {
+        let rate = workload.arrival.filter(|_| is_paced);
+        let packet = rate.map_or(TURN, |rate| (2 * rate * TICK_US / 1_000_000) as usize);
+        assert!(packet > 0, "each packet has rows");
+        let due = |packet: usize| if is_paced { packet as u64 * TICK_US } else { 0 };
+        Self {
+            rows,
+            lateness: workload.lateness,
+            is_paced,
+            origin: Instant::now(),
+            packet,
+            arrivals: (0..rows.len().div_ceil(packet)).map(|packet| AtomicU64::new(due(packet))).collect(),
+        }
+    }
+
+    /// Gives all rows; at the end, a turn without any behind which nothing comes.
+    pub fn turns(&self, mut give: impl FnMut(Turn<'a>)) {
+        let (mut next, mut last) = (0, i64::MIN);
+        while next < self.rows.len() {
+            let end = if self.is_paced { self.wait(next) } else { self.take_up(next) };
+            let rows = &self.rows[next..end.min(next + TURN)];
+            last = rows.iter().fold(last, |last, row| last.max(row.time));
+            // A row may be behind by just the lateness.
+            let watermark = last - self.lateness - 1;
+            give(Turn { rows, watermark, moment: next * MOMENTS / self.rows.len() });
+            next += rows.len();
+        }
+        give(Turn { rows: &[], watermark: i64::MAX, moment: MOMENTS - 1 });
+    }
+
+    /// Waits until the next row is due; up to where rows are due.
+    fn wait(&self, next: usize) -> usize {
+        let due = self.origin + Duration::from_micros((next / self.packet) as u64 * TICK_US);
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        let packets = self.micros() / TICK_US + 1;
+        (packets as usize * self.packet).clamp(next + 1, self.rows.len())
+    }
+
+    fn take_up(&self, next: usize) -> usize {
+        self.arrivals[next / self.packet].store(self.micros(), Relaxed);
+        (next + self.packet).min(self.rows.len())
+    }
+
+    fn micros(&self) -> u64 {
+        self.origin.elapsed().as_micros() as u64
+    }
+
+    /// How long ago a row arrived, or was due, in microseconds.
+    pub fn since(&self, number: i64, now: Instant) -> f64 {
+        let arrival = self.arrivals[number as usize / self.packet].load(Relaxed);
+        let now = now.saturating_duration_since(self.origin);
+        now.saturating_sub(Duration::from_micros(arrival)).as_nanos() as f64 / 1e3
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workload(name: &str) -> Workload {
+        Workload::all().into_iter().find(|workload| workload.name == name).unwrap()
+    }
+
+    #[test]
+    fn all_rows_come_in_order_and_none_behind_the_watermark() {
+        let workload = workload("C");
+        let rows = workload.generate(40_000);
+        let feed = Feed::new(&rows, &workload, false);
+        let (mut seen, mut watermark, mut moment) = (Vec::new(), i64::MIN, 0);
+        feed.turns(|turn| {
+            assert!(turn.rows.iter().all(|row| row.time > watermark) && turn.watermark >= watermark);
+            assert!((moment..MOMENTS).contains(&turn.moment));
+            (watermark, moment) = (turn.watermark, turn.moment);
+            seen.extend_from_slice(turn.rows);
+        });
+        assert_eq!(seen, rows);
+        assert_eq!(watermark, i64::MAX);
+        let times: Vec<u64> = feed.arrivals.iter().map(|time| time.load(Relaxed)).collect();
+        assert!(times.is_sorted() && times.len() == 5);
+    }
+
+    #[test]
+    fn rows_do_not_come_before_they_are_due() {
+        let workload = workload("A").paced().unwrap();
+        let rows = workload.generate(600);
+        let feed = Feed::new(&rows, &workload, true);
+        let mut next = 0;
+        feed.turns(|turn| {
+            next += turn.rows.len();
+            // 24 rows every 200 microseconds.
+            let due = next.saturating_sub(1) as u64 / 24 * 200;
+            assert!(feed.micros() >= due, "{next} rows");
+            assert!(next == 0 || feed.since(next as i64 - 1, feed.origin + Duration::from_micros(due + 7)) == 7.0);
+        });
+        assert_eq!(next, 1_200);
+    }
+}

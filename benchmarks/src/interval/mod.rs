@@ -1,0 +1,330 @@
+//! Interval joins: for each row of a base stream, the sum over rows of a probe stream that have its key and lie in a window around its
+//! time. What users would build, on the workloads of Scale-OIJ's evaluation.
+//!
+//! * [`workload`]: the workloads, and rows that are like them
+//! * [`feed`]: rows as they come
+//! * [`expected`]: what must come out
+//! * [`key_oij`] and [`split_join`]: the two baselines; [`joiner`]: what a thread of either does, with [`buffer`] and [`waiting`]
+//! * [`sink`] and [`profile`]: what is found out on the way
+//! * [`engine`]: the same question as SQL
+//! * [`plot`]: how long results took, as a picture
+//!
+//! Source: Zhang et al., "Scalable Online Interval Join on Modern Multicore Processors in OpenMLDB", §III to §V.
+
+mod buffer;
+#[cfg_attr(not(test), expect(dead_code, reason = "the engine does not know the question yet"))]
+mod engine;
+mod expected;
+mod feed;
+mod joiner;
+mod key_oij;
+pub mod plot;
+mod profile;
+mod sink;
+mod split_join;
+mod waiting;
+mod workload;
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    thread,
+};
+
+use expected::{Answer, Mode};
+use feed::{Feed, TICK_US};
+use profile::{Breakdown, Unbalancedness};
+use serde_json::{Map, Value, json};
+use sink::{Outcome, Wanted};
+use workload::{BYTES, Row, Workload};
+
+use crate::{
+    latency::lateness,
+    machine::{Stopwatch, cores},
+    measure::{Case, Latencies, Paced, Report, Run, parameters},
+};
+
+/// As many as the paper has in most of its figures.
+const JOINERS: usize = 16;
+
+/// The line that users draw, in microseconds.
+const LINE_US: f64 = 20_000.0;
+
+/// What runs the join.
+type Join = fn(&Feed<'_>, &Workload, Mode, usize, Wanted) -> Outcome;
+
+const ALGORITHMS: [(&str, Join); 2] = [("Key-OIJ", key_oij::run), ("SplitJoin", split_join::run)];
+
+/// One way to run a workload.
+#[derive(Clone, Copy)]
+struct Way {
+    name: &'static str,
+    join: Join,
+    joiners: usize,
+    mode: Mode,
+}
+
+/// Measures each workload as fast as can be, and then how long results take.
+pub fn run(report: &mut Report) -> Result<(), String> {
+    for workload in Workload::all() {
+        throughput(report, &workload)?;
+        latency(report, &workload)?;
+    }
+    Ok(())
+}
+
+impl Way {
+    fn all() -> Vec<Self> {
+        let mut joiners = vec![1, cores(), JOINERS];
+        joiners.sort_unstable();
+        joiners.dedup();
+        let of = |(name, join): (&'static str, Join), joiners, mode| Self { name, join, joiners, mode };
+        let finals = joiners.into_iter().flat_map(|joiners| ALGORITHMS.map(|one| of(one, joiners, Mode::Final)));
+        finals.chain(ALGORITHMS.map(|one| of(one, cores(), Mode::Eager))).collect()
+    }
+
+    fn called(&self, workload: &Workload) -> String {
+        let joiners = if self.joiners == 1 { "joiner" } else { "joiners" };
+        format!("{}, {}, {} {joiners}, {}", workload.name, self.name, self.joiners, self.mode.name())
+    }
+
+    fn case(&self, workload: &Workload, variant: String, rows: &[Row]) -> Case<'static> {
+        Case {
+            workload: "interval-join",
+            variant,
+            parameters: parameters([
+                ("query", json!(engine::sql(workload))),
+                ("input", json!("24-byte rows of both streams in memory, out of order")),
+                ("algorithm", json!(self.name)),
+                ("joiners", json!(self.joiners)),
+                ("mode", json!(self.mode.name())),
+                ("keys", json!(workload.keys.count())),
+                ("window_us", json!(workload.window)),
+                ("lateness_us", json!(workload.lateness)),
+                ("event_rows_per_s", json!([workload.rate, workload.rate])),
+            ]),
+            rows: rows.len() as u64,
+            bytes_per_row: BYTES,
+            // One more thread hands rows over.
+            workers: (self.joiners + 1).min(cores()),
+            peak: None,
+        }
+    }
+}
+
+fn throughput(report: &mut Report, workload: &Workload) -> Result<(), String> {
+    let ways = Way::all();
+    if !ways.iter().any(|way| report.wants(&way.called(workload))) {
+        return Ok(());
+    }
+    let rows = workload.generate(if report.is_quick() { workload.rows / 8 } else { workload.rows });
+    let answer = |mode| Answer::of(&rows, workload, mode);
+    let (exact, eager) = (answer(Mode::Final), answer(Mode::Eager));
+    let expected = |mode| if mode == Mode::Final { exact } else { eager };
+    let once =
+        |way: &Way, wanted| (way.join)(&Feed::new(&rows, workload, false), workload, way.mode, way.joiners, wanted);
+    let cases = ways.iter().map(|way| {
+        let run: Run<'_> = Box::new(move || {
+            let outcome = once(way, Wanted::Speed);
+            Ok(Box::new(move || expected(way.mode).compare(&outcome.answer)))
+        });
+        (way.case(workload, way.called(workload), &rows), run)
+    });
+    report.measure_beside(cases.collect())?;
+    for way in ways.iter().filter(|way| report.wants(&way.called(workload))).collect::<Vec<_>>() {
+        // Looking closer takes time, so that it has a run of its own.
+        let outcome = once(way, Wanted::Profile);
+        let variant = way.called(workload);
+        expected(way.mode).compare(&outcome.answer).map_err(|error| format!("interval-join {variant}: {error}"))?;
+        let (found, said) = profile(&outcome, way.mode);
+        report.note(&variant, found, &said);
+    }
+    Ok(())
+}
+
+/// Effectiveness, unbalancedness, and where the time goes if rows wait: who is joined at once is joined between rows that are stored.
+fn profile(outcome: &Outcome, mode: Mode) -> (Map<String, Value>, String) {
+    let effectiveness = outcome.effectiveness();
+    let unbalancedness = Unbalancedness::of(&outcome.works);
+    let mut found = parameters([
+        ("effectiveness", json!(effectiveness)),
+        ("unbalancedness", json!(unbalancedness.whole)),
+        ("unbalancedness_of_moments", json!(unbalancedness.moments)),
+    ]);
+    let mut said = format!(
+        "effectiveness {effectiveness:.3}, unbalancedness {:.2} ({:.2} from moment to moment)",
+        unbalancedness.whole, unbalancedness.moments
+    );
+    if mode == Mode::Final {
+        let Breakdown { lookup, matching, other } = Breakdown::of(outcome.times.iter().copied());
+        found.extend(parameters([("lookup", json!(lookup)), ("match", json!(matching)), ("other", json!(other))]));
+        let [lookup, matching, other] = [lookup, matching, other].map(|share| 100.0 * share);
+        said += &format!("; lookup {lookup:.0} %, match {matching:.0} %, other {other:.0} %");
+    }
+    (found, said)
+}
+
+/// Measures how long results take, where rows come at the paper's rate, or as fast as can be if that is what the paper has.
+fn latency(report: &mut Report, workload: &Workload) -> Result<(), String> {
+    // The synthetic ones have neither a rate nor a figure.
+    if workload.arrival.is_none() && workload.name != "C" {
+        return Ok(());
+    }
+    let paced = workload.paced();
+    let is_paced = paced.is_some();
+    let workload = &paced.unwrap_or_else(|| workload.clone());
+    let ways = ALGORITHMS
+        .into_iter()
+        .flat_map(|(name, join)| Mode::ALL.map(|mode| Way { name, join, joiners: cores(), mode }));
+    let rate = match workload.arrival {
+        Some(rate) => format!("latency at {} k rows/s", 2 * rate / 1_000),
+        None => "latency as fast as can be".to_string(),
+    };
+    let ways: Vec<(Way, String)> = ways.map(|way| (way, format!("{}, {rate}", way.called(workload)))).collect();
+    if !ways.iter().any(|(_, variant)| report.wants(variant)) {
+        return Ok(());
+    }
+    let fills = workload.window + workload.lateness;
+    // Until the first window is full, there is less to look at than later.
+    let warm_up = (fills.min(MOST_WARM_UP_US) as u64 * 2 * workload.rate / 1_000_000) as i64;
+    let count = match (is_paced, report.is_quick()) {
+        (true, is_quick) => {
+            let seconds = if is_quick { 2 } else { 10 };
+            warm_up as usize / 2 + seconds * workload.rate as usize
+        }
+        (false, true) => workload.rows / 8,
+        (false, false) => workload.rows,
+    };
+    let rows = workload.generate(count);
+    for (way, variant) in ways {
+        if report.wants(&variant) {
+            measure(report, workload, way, variant, &rows, is_paced.then_some(warm_up))?;
+        }
+    }
+    Ok(())
+}
+
+/// A window that is longer than this is not waited for.
+const MOST_WARM_UP_US: i64 = 10_000_000;
+
+fn measure(
+    report: &mut Report,
+    workload: &Workload,
+    way: Way,
+    variant: String,
+    rows: &[Row],
+    warm_up: Option<i64>,
+) -> Result<(), String> {
+    let expected = Answer::of(rows, workload, way.mode);
+    let is_over = AtomicBool::new(false);
+    let (outcome, idle, seconds, cpu) = thread::scope(|scope| {
+        let idle = scope.spawn(|| lateness(&is_over));
+        let watch = Stopwatch::start();
+        let feed = Feed::new(rows, workload, warm_up.is_some());
+        let outcome = (way.join)(&feed, workload, way.mode, way.joiners, Wanted::Latency(warm_up.unwrap_or_default()));
+        let (seconds, cpu) = watch.stop();
+        is_over.store(true, Relaxed);
+        (outcome, idle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), seconds, cpu)
+    });
+    let checked = expected.compare(&outcome.answer).map_err(|error| format!("interval-join {variant}: {error}"))?;
+    let mut case = way.case(workload, variant.clone(), rows);
+    let distribution = distribution(outcome.latencies_us.clone());
+    let within = within(&outcome.latencies_us, LINE_US);
+    case.parameters.extend(parameters([
+        ("arriving_rows_per_s", json!(workload.arrival.map(|rate| [rate, rate]))),
+        ("packet_us", json!(warm_up.map(|_| TICK_US))),
+        ("warm_up_rows", json!(warm_up)),
+        ("within_20_ms", json!(within)),
+        ("distribution_ms", json!(distribution)),
+    ]));
+    let latencies = Latencies::of(outcome.latencies_us);
+    report.add_paced(case, Paced { seconds, cpu, checked, latencies, idle: Some(Latencies::of(idle)) });
+    report.note(&variant, Map::new(), &format!("{:.2} % of the results within 20 ms", 100.0 * within));
+    Ok(())
+}
+
+/// Which share of these times is at most so long.
+fn within(times: &[f64], most: f64) -> f64 {
+    times.iter().filter(|time| **time <= most).count() as f64 / times.len().max(1) as f64
+}
+
+/// Times in milliseconds, and which share is at most so long: a point for each percent.
+fn distribution(mut times: Vec<f64>) -> Vec<(f64, f64)> {
+    times.sort_by(f64::total_cmp);
+    let Some(last) = times.len().checked_sub(1) else { return Vec::new() };
+    (0..=100).map(|percent| (times[last * percent / 100] / 1e3, percent as f64 / 100.0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Joins all workloads, made small, in both modes and with several numbers of joiners.
+    pub fn check_everywhere(join: Join) {
+        for mut workload in Workload::all() {
+            (workload.window, workload.lateness) = (workload.window.min(3_000), workload.lateness.min(2_000));
+            let rows = workload.generate(20_000);
+            for mode in Mode::ALL {
+                let expected = Answer::of(&rows, &workload, mode);
+                for joiners in [1, 2, 7] {
+                    for wanted in [Wanted::Speed, Wanted::Latency(10_000), Wanted::Profile] {
+                        let found = join(&Feed::new(&rows, &workload, false), &workload, mode, joiners, wanted);
+                        let case = format!("{}, {joiners} joiners, {}, {wanted:?}", workload.name, mode.name());
+                        assert_eq!(expected.compare(&found.answer), Ok(20_000), "{case}");
+                        assert_eq!(found.works.len(), joiners, "{case}");
+                        let late = rows[10_000..].iter().filter(|row| row.is_base).count();
+                        let latencies = if wanted == Wanted::Latency(10_000) { late } else { 0 };
+                        assert_eq!(found.latencies_us.len(), latencies, "{case}");
+                        assert_eq!(found.effectiveness() > 0.0, wanted == Wanted::Profile, "{case}");
+                        assert!(found.effectiveness() <= 1.0, "{case}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_come_when_they_are_due_give_the_same_results() {
+        let workload = Workload::all()[1].paced().unwrap();
+        let rows = workload.generate(5_000);
+        for mode in Mode::ALL {
+            for (_, join) in ALGORITHMS {
+                let found = join(&Feed::new(&rows, &workload, true), &workload, mode, 2, Wanted::Latency(0));
+                assert_eq!(Answer::of(&rows, &workload, mode).compare(&found.answer), Ok(5_000));
+                assert_eq!(found.latencies_us.len(), 5_000);
+            }
+        }
+    }
+
+    #[test]
+    fn one_key_is_work_for_one_joiner_of_key_oij_and_for_all_of_split_join() {
+        let mut workload = Workload::all().remove(0);
+        workload.keys = workload::Keys::Uniform(1);
+        let rows = workload.generate(50_000);
+        let run = |join: Join| {
+            let outcome = join(&Feed::new(&rows, &workload, false), &workload, Mode::Final, 4, Wanted::Profile);
+            (Unbalancedness::of(&outcome.works).whole, outcome.effectiveness(), outcome)
+        };
+        let ((alone, mine, key), (all, same, split)) = (run(key_oij::run), run(split_join::run));
+        // One of four does all: √((3² + 3 · 1²) / 4).
+        assert!((alone - 3f64.sqrt()).abs() < 1e-9, "{alone}");
+        assert!(all < 0.01, "{all}");
+        // A base row looks at its window, at what is not certain yet, and at what is not looked for each time.
+        let wanted = workload.window as f64 / (workload.window + workload.lateness) as f64;
+        assert!((wanted * 0.8..wanted * 1.02).contains(&mine), "{mine}, about {wanted}");
+        assert!((mine - same).abs() < 0.1, "{mine} and {same}");
+        for outcome in [key, split] {
+            let Breakdown { lookup, matching, other } = Breakdown::of(outcome.times.into_iter());
+            assert!((lookup + matching + other - 1.0).abs() < 1e-9);
+            assert!([lookup, matching, other].iter().all(|share| (0.0..=1.0).contains(share)));
+        }
+    }
+
+    #[test]
+    fn a_distribution_goes_from_the_shortest_to_the_longest_time() {
+        let times: Vec<f64> = (1..=1_001).rev().map(|ms| f64::from(ms) * 1e3).collect();
+        assert_eq!(within(&times, LINE_US), 20.0 / 1_001.0);
+        let points = distribution(times);
+        assert_eq!([points[0], points[50], points[100]], [(1.0, 0.0), (501.0, 0.5), (1_001.0, 1.0)]);
+        assert!(distribution(Vec::new()).is_empty());
+    }
+}
