@@ -199,7 +199,7 @@ mod tests {
             let dense = named(name);
             assert_eq!(dense.paced().map(|paced| 2 * paced.rate), arrival);
             for workload in [Some(dense.clone()), dense.paced()].into_iter().flatten() {
-                let rows = workload.generate(2 * in_window as usize * keys as usize);
+                let rows = workload.generate(in_window as usize * keys as usize * 5 / 4);
                 near(matches(&workload, &rows), in_window as f64);
                 near(rows_in(&workload, &rows, workload.lateness), late as f64);
             }
@@ -210,8 +210,8 @@ mod tests {
     #[test]
     fn rows_are_behind_by_the_lateness_at_most_and_some_nearly_so() {
         for workload in Workload::all().into_iter().flat_map(|workload| [workload.paced(), Some(workload)]).flatten() {
-            let rows = workload.generate(1 << 17);
-            assert_eq!(rows, workload.generate(1 << 17));
+            let rows = workload.generate(1 << 14);
+            assert_eq!(rows, workload.generate(1 << 14));
             let mut last = i64::MIN;
             let mut behind = 0;
             for (number, row) in rows.iter().enumerate() {
@@ -222,15 +222,20 @@ mod tests {
             // Where lateness is longer than these rows take, they are as far behind as they can be.
             let most = workload.lateness.min(last);
             assert!((most * 4 / 5..=workload.lateness).contains(&behind), "{}: {behind}", workload.name);
-            assert_eq!(rows.iter().filter(|row| row.is_base).count(), 1 << 17);
+            assert_eq!(rows.iter().filter(|row| row.is_base).count(), 1 << 14);
         }
     }
 
     #[test]
     fn hot_keys_change_and_in_a_cycle_all_have_as_many_rows() {
-        let workload = named("hot keys");
-        let Keys::Hot(Hot { keys, hot, percent, period }) = workload.keys else { panic!("keys are not hot") };
-        let rows = workload.generate(workload.rows);
+        let mut workload = named("hot keys");
+        let Keys::Hot(Hot { keys, hot, period, .. }) = workload.keys else { panic!("keys are not hot") };
+        // As many periods as there are sets of keys.
+        assert_eq!(workload.rows as i64, i64::from(keys / hot) * period);
+        // The same with fewer keys.
+        let (keys, hot, percent, period) = (1_000, 100, 80, 20_000);
+        workload.keys = Keys::Hot(Hot { keys, hot, percent, period });
+        let rows = workload.generate(200_000);
         let counts = |from: i64, to: i64| {
             let mut counts = vec![0u32; keys as usize];
             rows.iter().filter(|row| (from..to).contains(&row.time)).for_each(|row| counts[row.key as usize] += 1);
@@ -247,8 +252,6 @@ mod tests {
         let ((first, share), (second, _)) = (hottest(3), hottest(4));
         assert!((share - f64::from(percent)).abs() < 2.0, "{share} %");
         assert!(first.iter().all(|key| !second.contains(key)));
-        // As many periods as there are sets of keys.
-        assert_eq!(workload.rows as i64, i64::from(keys / hot) * period);
         let all = counts(0, i64::MAX);
         assert!(all.iter().all(|count| (300..500).contains(count)), "{:?}", all.iter().max());
     }
