@@ -1,9 +1,6 @@
 //! What one thread joins: buffers by key, and base rows that wait.
 
-use std::{
-    hint::black_box,
-    time::{Duration, Instant},
-};
+use std::{hint::black_box, time::Duration};
 
 use thalweg_memory::simd::Level;
 
@@ -19,9 +16,11 @@ use super::{
 /// percent of what is looked at is over.
 const STEPS: i64 = 32;
 
-/// One row in so many is looked at again where times are taken, and so often, so that what it takes to look at the clock is small beside.
+/// Where times are taken one row in so many is looked at again, several of these together and often, so that what it takes to look at
+/// the clock is small beside.
 const SAMPLED: usize = 251;
-const LOOKS: usize = 16;
+const SAMPLES: usize = 16;
+const LOOKS: usize = 32;
 
 /// Joins the rows of the keys that it is given.
 pub struct Joiner {
@@ -66,9 +65,19 @@ impl Joiner {
     /// A row has come. Stores it, if it is a probe row that belongs here; gives what base rows found that do not wait, or no longer.
     pub fn take(&mut self, row: &Row, is_mine: bool, mut give: impl FnMut(&Row, Found)) {
         match (row.is_base, self.mode) {
-            (true, Mode::Eager) => give(row, scan(&self.buffers, self.level, self.window, row)),
+            (true, Mode::Eager) => {
+                let (useful, level, window) = (self.useful(), self.level, self.window);
+                let buffer = &mut self.buffers[row.key as usize];
+                buffer.expire(useful, self.step);
+                give(row, scan(buffer, level, window, row));
+            }
             (true, Mode::Final) => self.waiting.push(*row),
-            (false, _) if is_mine => self.store(row),
+            (false, _) if is_mine => {
+                let useful = self.useful();
+                let buffer = &mut self.buffers[row.key as usize];
+                buffer.expire(useful, self.step);
+                buffer.push(row.time, row.payload);
+            }
             (false, _) => {}
         }
         self.last = self.last.max(row.time);
@@ -79,23 +88,26 @@ impl Joiner {
         }
     }
 
-    fn store(&mut self, row: &Row) {
-        let buffer = &mut self.buffers[row.key as usize];
-        // A base row that comes or waits is behind the watermark, and its window begins so long before.
-        buffer.expire(self.watermark.saturating_sub(self.window - 1), self.step);
-        buffer.push(row.time, row.payload);
+    /// From which time on probe rows may be of use: a base row that comes or waits is behind the watermark, and its window begins so
+    /// long before.
+    fn useful(&self) -> i64 {
+        self.watermark.saturating_sub(self.window - 1)
     }
 
     /// No more row of this time or an earlier one comes; gives what the base rows found that waited for that, in an order that depends
     /// only on how they came.
     pub fn advance(&mut self, watermark: i64, mut give: impl FnMut(&Row, Found)) {
         assert!(watermark >= self.watermark, "watermarks never go back");
+        // Those that waited until now still need what was of use before.
+        let useful = self.useful();
         self.watermark = watermark;
         self.next_step = watermark.saturating_add(self.step);
-        let Self { buffers, waiting, level, window, times, sample, joined, .. } = self;
+        let Self { buffers, waiting, level, window, step, times, sample, joined, .. } = self;
         let start = times.as_ref().map(|_| thread_time());
         waiting.take(watermark, |row| {
-            give(row, scan(buffers, *level, *window, row));
+            let buffer = &mut buffers[row.key as usize];
+            buffer.expire(useful, *step);
+            give(row, scan(buffer, *level, *window, row));
             *joined += 1;
             if start.is_some() && joined.is_multiple_of(SAMPLED) {
                 sample.push(*row);
@@ -106,21 +118,22 @@ impl Joiner {
         }
     }
 
-    /// Which part of the time since the start went into finding the rows of windows, by a second look at some.
+    /// Which part of the time since the start went into finding the rows of windows, by further looks at some. All rows of a buffer
+    /// are looked at each time, so that these looks take as long as the first.
     fn look_again(&mut self, start: Duration) {
         let Self { buffers, level, window, times, sample, .. } = self;
         let Some(times) = times else { return };
         let end = thread_time();
         times.joined += end - start;
-        if sample.is_empty() {
+        if sample.len() < SAMPLES {
             return;
         }
         let timed = |found: &dyn Fn(&Row) -> u64| {
-            let start = Instant::now();
+            let start = thread_time();
             let looks = (0..LOOKS).flat_map(|_| sample.iter());
-            (looks.map(|row| found(black_box(row))).sum::<u64>(), start.elapsed())
+            (looks.map(|row| found(black_box(row))).sum::<u64>(), thread_time() - start)
         };
-        let (found, scanned) = timed(&|row| scan(buffers, *level, *window, row).count);
+        let (found, scanned) = timed(&|row| scan(&buffers[row.key as usize], *level, *window, row).count);
         let (same, looked_up) = timed(&|row| buffers[row.key as usize].look_up(*level, row.time - *window, row.time));
         assert_eq!(found, same, "both look at the same rows");
         times.scanned += scanned;
@@ -135,6 +148,6 @@ impl Joiner {
     }
 }
 
-fn scan(buffers: &[Buffer], level: Level, window: i64, row: &Row) -> Found {
-    buffers[row.key as usize].scan(level, row.time - window, row.time)
+fn scan(buffer: &Buffer, level: Level, window: i64, row: &Row) -> Found {
+    buffer.scan(level, row.time - window, row.time)
 }
