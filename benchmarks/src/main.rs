@@ -75,7 +75,7 @@ struct Arguments {
     /// Draws the measurements into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Draws measurements as lines into this directory: the shuffle's by partitions, by buffers, by batches; simulations by cores; what adapts over time; interval joins by how long results take.
+    /// Draws measurements as lines into this directory: the shuffle's by partitions, by buffers, by batches; simulations by cores; what adapts over time; interval joins by their parameters, and how long results take.
     #[arg(long, value_name = "DIRECTORY")]
     plots: Option<PathBuf>,
     /// Measures nothing, and reads what --json wrote. Several are given with commas.
@@ -211,6 +211,7 @@ fn read(files: &[PathBuf]) -> Result<Vec<Measurement>, Box<dyn Error>> {
 fn plot(directory: &Path, measurements: &[Measurement]) -> Result<(), Box<dyn Error>> {
     let mut pictures = shuffle::plot::pictures(measurements);
     pictures.extend(simulated::pictures(measurements));
+    pictures.extend(interval::sweep::pictures(measurements));
     let others = [
         ("adaptive.svg", adaptive::plot::draw(measurements)?),
         ("interval-join.svg", interval::plot::draw(measurements)?),

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use plotters::{coord::Shift, prelude::*};
 
-use super::LINE_US;
+use super::latency::LINE_US;
 use crate::measure::Measurement;
 
 const SIZE: (u32, u32) = (460, 280);

@@ -13,8 +13,10 @@ const SECOND: i64 = 1_000_000;
 /// What rows are like, and what is asked of them.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// The paper's.
-    pub name: &'static str,
+    /// The paper's, or what it is about.
+    pub name: String,
+    /// The parameter of which there are others with other values, where that is what it is about.
+    pub along: Option<&'static str>,
     /// Which keys rows have.
     pub keys: Keys,
     /// How far before a base row's time the window begins, in microseconds of event time; it ends with that time.
@@ -84,8 +86,8 @@ type Counts = (&'static str, u32, i64, i64, Option<u64>, usize);
 /// are a fifteenth of its window.
 const COUNTED: [Counts; 4] = [
     ("A", 5, 4_000, 400, Some(120_000), 1 << 19),
-    ("B", 111, 6_000, 400, Some(200_000), 1 << 21),
-    ("C", 45, 300, 10_000, None, 3 << 19),
+    ("B", 111, 6_000, 400, Some(200_000), 3 << 19),
+    ("C", 45, 300, 10_000, None, 1 << 20),
     ("D", 5, 4_000, 800, Some(15_000), 1 << 19),
 ];
 
@@ -108,8 +110,17 @@ impl Workload {
     }
 
     /// One row of each stream in a microsecond of event time.
-    fn dense(name: &'static str, keys: Keys, window: i64, lateness: i64) -> Self {
-        Self { name, keys, window, lateness, rate: SECOND as u64, arrival: None, rows: 1 << 21 }
+    pub fn dense(name: &str, keys: Keys, window: i64, lateness: i64) -> Self {
+        Self {
+            name: name.to_string(),
+            along: None,
+            keys,
+            window,
+            lateness,
+            rate: SECOND as u64,
+            arrival: None,
+            rows: 1 << 21,
+        }
     }
 
     /// The same rows with the times that the clock has when they come; `None` if they come as fast as can be.
