@@ -24,7 +24,7 @@ impl Mode {
     }
 }
 
-/// Results in short: how many there are, and a sum over number, count and sum of each, in whatever order they come.
+/// Results in short: how many there are, and a sum over all values of each, in whatever order they come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// How many results there are.
@@ -35,8 +35,13 @@ pub struct Answer {
 impl Answer {
     /// A base row has so many rows in its window, with this sum.
     pub fn add(&mut self, number: i64, count: u64, sum: i64) {
+        self.add_result([number as u64, count, sum as u64]);
+    }
+
+    /// A result has these values.
+    pub fn add_result(&mut self, values: [u64; 3]) {
         self.rows += 1;
-        self.checksum = self.checksum.wrapping_add(mixed(mixed(mixed(number as u64) ^ count) ^ sum as u64));
+        self.checksum = self.checksum.wrapping_add(values.into_iter().fold(0, |so_far, value| mixed(so_far ^ value)));
     }
 
     /// Adds the results of another part.
@@ -63,7 +68,7 @@ impl Answer {
 }
 
 /// A number that looks random, the same for the same number (SplitMix64's last step).
-pub fn mixed(number: u64) -> u64 {
+fn mixed(number: u64) -> u64 {
     let z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -46,60 +46,62 @@ pub fn run(report: &mut Report, workload: &Workload) -> Result<(), String> {
     if !ways.iter().any(|(_, variant)| report.wants(variant)) {
         return Ok(());
     }
-    let fills = workload.window + workload.lateness;
-    // Until the first window is full, there is less to look at than later.
-    let warm_up = (fills.min(MOST_WARM_UP_US) as u64 * 2 * workload.rate / 1_000_000) as i64;
+    let fills = (workload.window + workload.lateness).min(MOST_WARM_UP_US);
+    let filling = (fills as u64 * 2 * workload.rate / 1_000_000) as usize;
     let count = match (is_paced, report.is_quick()) {
-        (true, is_quick) => {
-            let seconds = if is_quick { 2 } else { 10 };
-            warm_up as usize / 2 + seconds * workload.rate as usize
-        }
+        (true, is_quick) => filling / 2 + if is_quick { 2 } else { 10 } * workload.rate as usize,
         (false, true) => workload.rows / 8,
         (false, false) => workload.rows,
     };
-    let rows = workload.generate(count);
+    let rows = &workload.generate(count);
+    // Until the first window is full, there is less to look at than later.
+    let stream = Stream { workload, rows, is_paced, warm_up: filling.min(rows.len() / 2) };
     for (way, variant) in ways {
         if report.wants(&variant) {
-            measure(report, workload, way, variant, &rows, is_paced.then_some(warm_up))?;
+            stream.measure(report, way, variant)?;
         }
     }
     Ok(())
 }
 
-fn measure(
-    report: &mut Report,
-    workload: &Workload,
-    way: Way,
-    variant: String,
-    rows: &[Row],
-    warm_up: Option<i64>,
-) -> Result<(), String> {
-    let expected = Answer::of(rows, workload, way.mode);
-    let is_over = AtomicBool::new(false);
-    let (outcome, idle, seconds, cpu) = thread::scope(|scope| {
-        let idle = scope.spawn(|| lateness(&is_over));
-        let watch = Stopwatch::start();
-        let feed = Feed::new(rows, workload, warm_up.is_some());
-        let outcome = (way.join)(&feed, workload, way.mode, way.joiners, Wanted::Latency(warm_up.unwrap_or_default()));
-        let (seconds, cpu) = watch.stop();
-        is_over.store(true, Relaxed);
-        (outcome, idle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), seconds, cpu)
-    });
-    let checked = expected.compare(&outcome.answer).map_err(|error| format!("interval-join {variant}: {error}"))?;
-    let mut case = way.case(workload, variant.clone(), rows);
-    let distribution = distribution(outcome.latencies_us.clone());
-    let within = within(&outcome.latencies_us, LINE_US);
-    case.parameters.extend(parameters([
-        ("arriving_rows_per_s", json!(workload.arrival.map(|rate| [rate, rate]))),
-        ("packet_us", json!(warm_up.map(|_| TICK_US))),
-        ("warm_up_rows", json!(warm_up)),
-        ("within_20_ms", json!(within)),
-        ("distribution_ms", json!(distribution)),
-    ]));
-    let latencies = Latencies::of(outcome.latencies_us);
-    report.add_paced(case, Paced { seconds, cpu, checked, latencies, idle: Some(Latencies::of(idle)) });
-    report.note(&variant, Map::new(), &format!("{:.2} % of the results within 20 ms", 100.0 * within));
-    Ok(())
+/// Rows that come.
+struct Stream<'a> {
+    workload: &'a Workload,
+    rows: &'a [Row],
+    is_paced: bool,
+    /// The results of so many rows do not count.
+    warm_up: usize,
+}
+
+impl Stream<'_> {
+    fn measure(&self, report: &mut Report, way: Way, variant: String) -> Result<(), String> {
+        let Self { workload, rows, is_paced, warm_up } = *self;
+        let expected = Answer::of(rows, workload, way.mode);
+        let is_over = AtomicBool::new(false);
+        let (outcome, idle, seconds, cpu) = thread::scope(|scope| {
+            let idle = scope.spawn(|| lateness(&is_over));
+            let watch = Stopwatch::start();
+            let feed = Feed::new(rows, workload, is_paced);
+            let outcome = (way.join)(&feed, workload, way.mode, way.joiners, Wanted::Latency(warm_up as i64));
+            let (seconds, cpu) = watch.stop();
+            is_over.store(true, Relaxed);
+            (outcome, idle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), seconds, cpu)
+        });
+        let checked = expected.compare(&outcome.answer).map_err(|error| format!("interval-join {variant}: {error}"))?;
+        let mut case = way.case(workload, variant.clone(), rows);
+        let within = within(&outcome.latencies_us, LINE_US);
+        case.parameters.extend(parameters([
+            ("arriving_rows_per_s", json!(workload.arrival.map(|rate| [rate, rate]))),
+            ("packet_us", json!(is_paced.then_some(TICK_US))),
+            ("warm_up_rows", json!(warm_up)),
+            ("within_20_ms", json!(within)),
+            ("distribution_ms", json!(distribution(outcome.latencies_us.clone()))),
+        ]));
+        let latencies = Latencies::of(outcome.latencies_us);
+        report.add_paced(case, Paced { seconds, cpu, checked, latencies, idle: Some(Latencies::of(idle)) });
+        report.note(&variant, Map::new(), &format!("{:.2} % of the results within 20 ms", 100.0 * within));
+        Ok(())
+    }
 }
 
 /// Which share of these times is at most so long.

@@ -1,5 +1,5 @@
 //! Interval joins: for each row of a base stream, the sum over rows of a probe stream that have its key and lie in a window around its
-//! time. What users would build, on the workloads of Scale-OIJ's evaluation.
+//! time. What others build, on the workloads of Scale-OIJ's evaluation.
 //!
 //! * [`workload`]: the workloads, and rows that are like them
 //! * [`feed`]: rows as they come
