@@ -11,18 +11,32 @@ use super::workload::{Row, Workload};
 /// From packet to packet where rows come when they are due, in microseconds.
 pub const TICK_US: u64 = 200;
 
-/// How many rows come at a time at most, and where they come as fast as can be.
+/// How many rows come at a time at most.
 const TURN: usize = 16_384;
+
+/// How many come at a time where what counts is how long results take.
+const PROMPT: usize = 1_024;
 
 /// Into how many moments a run is cut, to see how work is spread from one to the next.
 pub const MOMENTS: usize = 256;
+
+/// When rows come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// As fast as they are taken, many at a time.
+    Fast,
+    /// As fast as they are taken, few at a time.
+    Prompt,
+    /// When they are due by the workload's rate of arrival.
+    Due,
+}
 
 /// Rows in the order in which they arrive.
 pub struct Feed<'a> {
     /// The rows of both streams.
     pub rows: &'a [Row],
     lateness: i64,
-    is_paced: bool,
+    pace: Pace,
     origin: Instant,
     /// How many rows arrive together.
     packet: usize,
@@ -42,16 +56,19 @@ pub struct Turn<'a> {
 }
 
 impl<'a> Feed<'a> {
-    /// Rows that wait until they are due, if the workload has a rate of arrival and that is wanted.
-    pub fn new(rows: &'a [Row], workload: &Workload, is_paced: bool) -> Self {
-        let rate = workload.arrival.filter(|_| is_paced);
-        let packet = rate.map_or(TURN, |rate| (2 * rate * TICK_US / 1_000_000) as usize);
+    /// Rows of a workload, which come at this pace; without a rate of arrival it has none that is due.
+    pub fn new(rows: &'a [Row], workload: &Workload, pace: Pace) -> Self {
+        let packet = match (pace, workload.arrival) {
+            (Pace::Due, Some(rate)) => (2 * rate * TICK_US / 1_000_000) as usize,
+            (Pace::Fast, _) => TURN,
+            _ => PROMPT,
+        };
         assert!(packet > 0, "each packet has rows");
-        let due = |packet: usize| if is_paced { packet as u64 * TICK_US } else { 0 };
+        let due = |packet: usize| if pace == Pace::Due { packet as u64 * TICK_US } else { 0 };
         Self {
             rows,
             lateness: workload.lateness,
-            is_paced,
+            pace,
             origin: Instant::now(),
             packet,
             arrivals: (0..rows.len().div_ceil(packet)).map(|packet| AtomicU64::new(due(packet))).collect(),
@@ -62,7 +79,7 @@ impl<'a> Feed<'a> {
     pub fn turns(&self, mut give: impl FnMut(Turn<'a>)) {
         let (mut next, mut last) = (0, i64::MIN);
         while next < self.rows.len() {
-            let end = if self.is_paced { self.wait(next) } else { self.take_up(next) };
+            let end = if self.pace == Pace::Due { self.wait(next) } else { self.take_up(next) };
             let rows = &self.rows[next..end.min(next + TURN)];
             last = rows.iter().fold(last, |last, row| last.max(row.time));
             // A row may be behind by just the lateness.
@@ -112,7 +129,7 @@ mod tests {
         let mut rows = workload.generate(40_000);
         // The first row of the second turn is behind by just the lateness.
         rows[TURN].time = rows[..TURN].iter().map(|row| row.time).max().unwrap() - workload.lateness;
-        let feed = Feed::new(&rows, &workload, false);
+        let feed = Feed::new(&rows, &workload, Pace::Fast);
         let (mut seen, mut watermark, mut moment) = (Vec::new(), i64::MIN, 0);
         feed.turns(|turn| {
             assert!(turn.rows.iter().all(|row| row.time > watermark) && turn.watermark >= watermark);
@@ -130,7 +147,7 @@ mod tests {
     fn rows_do_not_come_before_they_are_due() {
         let workload = workload("A").paced().unwrap();
         let rows = workload.generate(600);
-        let feed = Feed::new(&rows, &workload, true);
+        let feed = Feed::new(&rows, &workload, Pace::Due);
         let mut next = 0;
         feed.turns(|turn| {
             next += turn.rows.len();

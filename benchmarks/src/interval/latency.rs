@@ -10,7 +10,7 @@ use serde_json::{Map, json};
 use super::{
     ALGORITHMS, Way,
     expected::{Answer, Mode},
-    feed::{Feed, TICK_US},
+    feed::{Feed, Pace, TICK_US},
     sink::Wanted,
     workload::{Row, Workload},
 };
@@ -33,7 +33,7 @@ pub fn run(report: &mut Report, workload: &Workload) -> Result<(), String> {
         return Ok(());
     }
     let paced = workload.paced();
-    let is_paced = paced.is_some();
+    let pace = if paced.is_some() { Pace::Due } else { Pace::Prompt };
     let workload = &paced.unwrap_or_else(|| workload.clone());
     let ways = ALGORITHMS
         .into_iter()
@@ -48,14 +48,14 @@ pub fn run(report: &mut Report, workload: &Workload) -> Result<(), String> {
     }
     let fills = (workload.window + workload.lateness).min(MOST_WARM_UP_US);
     let filling = (fills as u64 * 2 * workload.rate / 1_000_000) as usize;
-    let count = match (is_paced, report.is_quick()) {
-        (true, is_quick) => filling / 2 + if is_quick { 2 } else { 10 } * workload.rate as usize,
-        (false, true) => workload.rows / 8,
-        (false, false) => workload.rows,
+    let count = match (pace, report.is_quick()) {
+        (Pace::Due, is_quick) => filling / 2 + if is_quick { 2 } else { 10 } * workload.rate as usize,
+        (_, true) => workload.rows / 8,
+        (_, false) => workload.rows,
     };
     let rows = &workload.generate(count);
     // Until the first window is full, there is less to look at than later.
-    let stream = Stream { workload, rows, is_paced, warm_up: filling.min(rows.len() / 2) };
+    let stream = Stream { workload, rows, pace, warm_up: filling.min(rows.len() / 2) };
     for (way, variant) in ways {
         if report.wants(&variant) {
             stream.measure(report, way, variant)?;
@@ -68,20 +68,20 @@ pub fn run(report: &mut Report, workload: &Workload) -> Result<(), String> {
 struct Stream<'a> {
     workload: &'a Workload,
     rows: &'a [Row],
-    is_paced: bool,
+    pace: Pace,
     /// The results of so many rows do not count.
     warm_up: usize,
 }
 
 impl Stream<'_> {
     fn measure(&self, report: &mut Report, way: Way, variant: String) -> Result<(), String> {
-        let Self { workload, rows, is_paced, warm_up } = *self;
+        let Self { workload, rows, pace, warm_up } = *self;
         let expected = Answer::of(rows, workload, way.mode);
         let is_over = AtomicBool::new(false);
         let (outcome, idle, seconds, cpu) = thread::scope(|scope| {
             let idle = scope.spawn(|| lateness(&is_over));
             let watch = Stopwatch::start();
-            let feed = Feed::new(rows, workload, is_paced);
+            let feed = Feed::new(rows, workload, pace);
             let outcome = (way.join)(&feed, workload, way.mode, way.joiners, Wanted::Latency(warm_up as i64));
             let (seconds, cpu) = watch.stop();
             is_over.store(true, Relaxed);
@@ -92,7 +92,7 @@ impl Stream<'_> {
         let within = within(&outcome.latencies_us, LINE_US);
         case.parameters.extend(parameters([
             ("arriving_rows_per_s", json!(workload.arrival.map(|rate| [rate, rate]))),
-            ("packet_us", json!(is_paced.then_some(TICK_US))),
+            ("packet_us", json!((pace == Pace::Due).then_some(TICK_US))),
             ("warm_up_rows", json!(warm_up)),
             ("within_20_ms", json!(within)),
             ("distribution_ms", json!(distribution(outcome.latencies_us.clone()))),

@@ -29,7 +29,7 @@ mod waiting;
 mod workload;
 
 use expected::{Answer, Mode};
-use feed::Feed;
+use feed::{Feed, Pace};
 use profile::{Breakdown, Unbalancedness};
 use serde_json::{Map, Value, json};
 use sink::{Outcome, Wanted};
@@ -122,8 +122,9 @@ fn throughput(report: &mut Report, workload: &Workload, ways: &[Way]) -> Result<
     let answer = |mode| Answer::of(&rows, workload, mode);
     let (exact, eager) = (answer(Mode::Final), answer(Mode::Eager));
     let expected = |mode| if mode == Mode::Final { exact } else { eager };
-    let once =
-        |way: &Way, wanted| (way.join)(&Feed::new(&rows, workload, false), workload, way.mode, way.joiners, wanted);
+    let once = |way: &Way, wanted| {
+        (way.join)(&Feed::new(&rows, workload, Pace::Fast), workload, way.mode, way.joiners, wanted)
+    };
     let cases = ways.iter().map(|way| {
         let run: Run<'_> = Box::new(move || {
             let outcome = once(way, Wanted::Speed);
@@ -178,7 +179,8 @@ mod tests {
                 let expected = Answer::of(&rows, &workload, mode);
                 let wanted = [Wanted::Speed, Wanted::Latency(10_000), Wanted::Profile];
                 for (joiners, wanted) in [1, 2, 7].into_iter().zip(wanted) {
-                    let found = join(&Feed::new(&rows, &workload, false), &workload, mode, joiners, wanted);
+                    let pace = if joiners == 2 { Pace::Prompt } else { Pace::Fast };
+                    let found = join(&Feed::new(&rows, &workload, pace), &workload, mode, joiners, wanted);
                     let case = format!("{}, {joiners} joiners, {}, {wanted:?}", workload.name, mode.name());
                     assert_eq!(expected.compare(&found.answer), Ok(20_000), "{case}");
                     assert_eq!(found.works.len(), joiners, "{case}");
@@ -198,7 +200,7 @@ mod tests {
         let rows = workload.generate(5_000);
         for mode in Mode::ALL {
             for (_, join) in ALGORITHMS {
-                let found = join(&Feed::new(&rows, &workload, true), &workload, mode, 2, Wanted::Latency(0));
+                let found = join(&Feed::new(&rows, &workload, Pace::Due), &workload, mode, 2, Wanted::Latency(0));
                 assert_eq!(Answer::of(&rows, &workload, mode).compare(&found.answer), Ok(5_000));
                 assert_eq!(found.latencies_us.len(), 5_000);
             }
@@ -211,7 +213,7 @@ mod tests {
         (workload.keys, workload.window, workload.lateness) = (workload::Keys::Uniform(1), 2_000, 200);
         let rows = workload.generate(20_000);
         let run = |join: Join| {
-            let outcome = join(&Feed::new(&rows, &workload, false), &workload, Mode::Final, 4, Wanted::Profile);
+            let outcome = join(&Feed::new(&rows, &workload, Pace::Fast), &workload, Mode::Final, 4, Wanted::Profile);
             (Unbalancedness::of(&outcome.works).whole, outcome.effectiveness(), outcome)
         };
         let ((alone, mine, key), (all, same, split)) = (run(key_oij::run), run(split_join::run));
