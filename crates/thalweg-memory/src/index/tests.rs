@@ -1,6 +1,6 @@
 //! The index against maps that are sorted, which say what it should give.
 
-use std::{collections::BTreeMap, ops::RangeInclusive};
+use std::{collections::BTreeMap, ops::RangeInclusive, thread};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -114,6 +114,14 @@ fn what_was_expired_in_an_epoch_is_seen_by_readers_that_pinned_it() {
     let expired = writer.expire(6);
     drop(later);
     assert!(writer.earliest_epoch() > expired.epoch, "nobody looks");
+}
+
+#[test]
+fn a_writer_and_its_readers_may_go_to_other_threads() {
+    let mut writer = Writer::default();
+    let mut reader = writer.reader();
+    thread::spawn(move || writer.insert(row(1, 2, 3))).join().unwrap();
+    assert_eq!(thread::spawn(move || found(&mut reader, 1, 2..=2)).join().unwrap(), [(2, 3)]);
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::{
     collections::{BinaryHeap, HashMap, hash_map},
     fmt,
     hash::{BuildHasherDefault, Hasher},
-    mem::size_of,
     sync::Arc,
 };
 
