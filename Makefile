@@ -27,7 +27,7 @@ help:
 	@echo 'make demo     build, and run a year of departures through a windowed query'
 	@echo 'make test     run all tests'
 	@echo 'make lint     formatting, warnings and documentation'
-	@echo 'make loom     run the models of threads: of pages that they fill together, of pools, of sleeping and waking'
+	@echo 'make loom     run the models of threads: of pages that they fill together, of pools, of an index, of sleeping and waking'
 	@echo 'make shuttle  run all ways in which threads fill pages together, in random orders'
 	@echo 'make simulate run queries in random interleavings, 100,000 of them (SEEDS=…); THALWEG_SEED=… repeats one'
 	@echo 'make product  run every case of tests/slt in every way there is: 864 at most'

@@ -94,7 +94,7 @@ fn idle(report: &mut Report) {
 }
 
 /// Sleeps until fixed instants; how late it woke at each, in microseconds.
-fn lateness(is_over: &AtomicBool) -> Vec<f64> {
+pub fn lateness(is_over: &AtomicBool) -> Vec<f64> {
     let mut late = Vec::new();
     let mut due = Instant::now();
     while !is_over.load(Relaxed) {

@@ -19,6 +19,7 @@ mod calls;
 mod chart;
 mod expected;
 mod ingest;
+mod interval;
 mod latency;
 mod lines;
 mod live;
@@ -74,7 +75,7 @@ struct Arguments {
     /// Draws the measurements into this file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Draws measurements as lines into this directory: the shuffle's by partitions, by buffers, by batches; simulations by cores; what adapts over time.
+    /// Draws measurements as lines into this directory: the shuffle's by partitions, by buffers, by batches; simulations by cores; what adapts over time; interval joins by their parameters, and how long results take.
     #[arg(long, value_name = "DIRECTORY")]
     plots: Option<PathBuf>,
     /// Measures nothing, and reads what --json wrote. Several are given with commas.
@@ -109,6 +110,8 @@ enum Workload {
     Ingest,
     /// From the instant at which a row is due to its result, at 10 k, 100 k and 1 M rows/s, beside the jitter of an idle loop.
     Latency,
+    /// For each row the sum over rows of another stream around its time: Key-OIJ and SplitJoin on Scale-OIJ's workloads (O7, O8); not among all.
+    IntervalJoin,
     /// Rows scattered into the pages of partitions by every variant, beside the best that could be (S6); not among all.
     Shuffle,
 }
@@ -174,6 +177,7 @@ fn measure(arguments: &Arguments) -> Result<Vec<Measurement>, Box<dyn Error>> {
             Workload::Merging => merging::run(&mut report)?,
             Workload::Ingest => ingest::run(&mut report)?,
             Workload::Latency => latency::run(&mut report)?,
+            Workload::IntervalJoin => interval::run(&mut report)?,
             Workload::Shuffle => shuffle::run(&mut report, &arguments.shuffle)?,
         }
         if let (Some(flink), Some(name)) = (&flink, workload.to_possible_value()) {
@@ -207,13 +211,18 @@ fn read(files: &[PathBuf]) -> Result<Vec<Measurement>, Box<dyn Error>> {
 fn plot(directory: &Path, measurements: &[Measurement]) -> Result<(), Box<dyn Error>> {
     let mut pictures = shuffle::plot::pictures(measurements);
     pictures.extend(simulated::pictures(measurements));
-    let adaptive = adaptive::plot::draw(measurements)?;
-    if pictures.is_empty() && adaptive.is_none() {
+    pictures.extend(interval::sweep::pictures(measurements));
+    let others = [
+        ("adaptive.svg", adaptive::plot::draw(measurements)?),
+        ("interval-join.svg", interval::plot::draw(measurements)?),
+    ];
+    if pictures.is_empty() && others.iter().all(|(_, text)| text.is_none()) {
         return Err("there are no lines to plot: they take three values of what they go along".into());
     }
     let drawn = pictures.into_iter().map(|(name, picture)| Ok((name, picture.draw()?)));
     let drawn = drawn.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
-    for (name, text) in drawn.into_iter().chain(adaptive.map(|text| ("adaptive.svg", text))) {
+    let others = others.into_iter().filter_map(|(name, text)| Some((name, text?)));
+    for (name, text) in drawn.into_iter().chain(others) {
         let path = directory.join(name);
         fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }

@@ -200,7 +200,7 @@ impl Report {
             crate::machine::cores()
         );
         println!(
-            "{:<10} {:<52} {:>10} {:>14} {:>12} {:>10} {:>10}",
+            "{:<13} {:<52} {:>10} {:>14} {:>12} {:>10} {:>10}",
             "workload", "variant", "M rows/s", "CPU s/M rows", "bytes a row", "MB/s", "bandwidth"
         );
         Ok(Self { measurements: Vec::new(), bandwidth, quick, only: only.to_string() })
@@ -289,7 +289,7 @@ impl Report {
 
     /// Adds to a measurement what else was found out about it, and says so.
     pub fn note(&mut self, variant: &str, more: Map<String, Value>, said: &str) {
-        println!("{:<10} {variant:<52} {said}", "");
+        println!("{:<13} {variant:<52} {said}", "");
         if let Some(measurement) = self.measurements.iter_mut().rev().find(|one| one.variant == variant) {
             measurement.parameters.extend(more);
         }
@@ -364,7 +364,7 @@ impl Measurement {
             more += &format!("   {peak}");
         }
         println!(
-            "{:<10} {:<52} {:>10.2} {:>14.5} {:>12.1} {:>10.0} {:>9.1}%{more}",
+            "{:<13} {:<52} {:>10.2} {:>14.5} {:>12.1} {:>10.0} {:>9.1}%{more}",
             self.workload,
             self.variant,
             self.rows_per_s / 1e6,

@@ -30,7 +30,12 @@ fn check(name: &str, delay_hours: u32, window: &str, settings: &str) {
                 count(*) - count(dep_delay), count(DISTINCT dest)
          FROM TABLE({window}) GROUP BY window_start, window_end, origin"
     );
-    let mut query = engine.sql(&query).unwrap();
+    compare(&mut engine, &query, name, settings.contains("arrival"));
+}
+
+/// The rows of a query are those of a golden file, also where barriers come now and then.
+fn compare(engine: &mut Engine, query: &str, name: &str, any_order: bool) {
+    let mut query = engine.sql(query).unwrap();
     let control = query.control().unwrap();
     let (mut found, mut batches) = (Vec::new(), 0);
     for batch in query.by_ref() {
@@ -42,7 +47,7 @@ fn check(name: &str, delay_hours: u32, window: &str, settings: &str) {
         }
     }
     let (mut rows, late) = golden(name);
-    if settings.contains("arrival") {
+    if any_order {
         found.sort();
         rows.sort();
     }
@@ -74,4 +79,61 @@ fn hopping_windows_that_are_no_multiple_of_their_slide_share_slices() {
         "HOP(TABLE departures, DESCRIPTOR(sched_dep), INTERVAL '40' MINUTE, INTERVAL '90' MINUTE)",
         "SET 'parallelism' = '8';",
     );
+}
+
+/// What the weather was before each departure, as aggregates over the rows around it, and as pairs.
+const WEATHER: [&str; 2] = [
+    "SELECT ts, origin, carrier, count(wind) OVER w AS n, sum(CAST(wind AS DECIMAL(10, 4))) OVER w AS wind,
+            min(CAST(visib AS DECIMAL(10, 2))) OVER w AS visib, sum(CAST(rain AS DECIMAL(10, 2))) OVER w AS rain
+     FROM (SELECT sched_dep AS ts, origin, carrier, CAST(NULL AS DOUBLE) AS wind, CAST(NULL AS DOUBLE) AS visib,
+                  CAST(NULL AS DOUBLE) AS rain FROM departures)
+     WINDOW w AS (UNION (SELECT observed AS ts, origin, wind_speed AS wind, visib, precip AS rain FROM weather)
+       PARTITION BY origin ORDER BY ts ROWS_RANGE BETWEEN 3h PRECEDING AND CURRENT ROW INSTANCE_NOT_IN_WINDOW)",
+    "SELECT d.sched_dep AS ts, d.origin, d.carrier, CASE WHEN w.wind_speed IS NULL THEN 0 ELSE 1 END AS n,
+            CAST(w.wind_speed AS DECIMAL(10, 4)) AS wind, CAST(w.precip AS DECIMAL(10, 2)) AS rain
+     FROM departures d LEFT JOIN weather w
+     ON d.origin = w.origin AND w.observed BETWEEN d.sched_dep - INTERVAL '3' HOUR AND d.sched_dep",
+];
+
+fn check_weather(number: usize, columns: &str, kept: &[usize], settings: &str) {
+    let mut engine = Engine::new();
+    engine.reload_at_barriers();
+    let data = format!("{ROOT}/examples/data");
+    let tables = format!(
+        "{settings}
+         CREATE TABLE departures (WATERMARK FOR sched_dep AS sched_dep - INTERVAL '22' HOUR)
+         WITH ('connector' = 'file', 'path' = '{data}/departures.csv.gz');
+         CREATE TABLE weather (WATERMARK FOR observed AS observed)
+         WITH ('connector' = 'file', 'path' = '{data}/weather.csv.gz')"
+    );
+    engine.sql(&tables).unwrap();
+    let query = format!(
+        "SELECT window_start, origin, carrier, {columns} FROM TUMBLE(({}), ts, INTERVAL '1' DAY)
+         GROUP BY window_start, window_end, origin, carrier",
+        WEATHER[number]
+    );
+    let (rows, _) = golden("weather");
+    let expected = rows.iter().map(|row| {
+        let fields: Vec<&str> = row.split(',').collect();
+        kept.iter().map(|field| fields[*field]).collect::<Vec<_>>().join(",")
+    });
+    let expected: Vec<String> = expected.collect();
+    let mut query = engine.sql(&query).unwrap();
+    let mut found = Vec::new();
+    for batch in query.by_ref() {
+        let lines = testkit::show::lines(&batch.unwrap()).unwrap();
+        found.extend(lines.into_iter().map(|line| line.replace(" | ", ",").replace("null", "")));
+    }
+    for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        assert_eq!(found, expected, "row {number}");
+    }
+    assert_eq!((found.len(), query.metrics().late_rows), (expected.len(), 0), "rows and late rows");
+}
+
+#[test]
+fn the_weather_before_each_departure_is_the_same_as_aggregates_and_as_pairs() {
+    let all = "count(*), sum(n), sum(wind), sum(visib), sum(rain)";
+    check_weather(0, all, &[0, 1, 2, 3, 4, 5, 6, 7], "SET 'parallelism' = '3';");
+    check_weather(0, all, &[0, 1, 2, 3, 4, 5, 6, 7], "SET 'parallelism' = '1'; SET 'batch.rows' = '1000';");
+    check_weather(1, "sum(n), sum(wind), sum(rain)", &[0, 1, 2, 4, 5, 7], "SET 'parallelism' = '2';");
 }

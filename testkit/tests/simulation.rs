@@ -4,6 +4,7 @@
 use std::{
     cell::RefCell,
     collections::HashMap,
+    ops::Range,
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -80,13 +81,30 @@ const QUERIES: &[&str] = &[
     "SELECT sum(length(u)), max(n) FROM (SELECT n, upper(replace(t, 'long', 'longer')) AS u FROM s WHERE n % 3 <> 0)",
     "SELECT n, u FROM (SELECT n, upper(replace(t, 'long', 'longer')) AS u FROM s WHERE n % 2 = 0
        UNION ALL SELECT -n, lower(replace(t, 'long', 'longer')) FROM s WHERE n % 3 = 0) ORDER BY n, u",
+    "SELECT k, n, count(*) OVER w, sum(n) OVER w, min(t) OVER w FROM s WINDOW w AS (PARTITION BY k ORDER BY ts
+       RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '20' SECOND FOLLOWING)",
+    "SELECT n, count(*) OVER w, max(n) OVER w FROM s WINDOW w AS (PARTITION BY k ORDER BY ts
+       ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)",
+    "SELECT a.n, b.n, b.t FROM s a LEFT JOIN s b ON a.k = b.k AND a.n < b.n
+       AND b.ts BETWEEN a.ts - INTERVAL '30' SECOND AND a.ts + INTERVAL '45' SECOND",
+    "SELECT x, y FROM (SELECT a.n AS x, b.n AS y FROM s a FULL JOIN s b ON a.k = b.k AND a.n % 5 = b.n % 3
+       AND b.ts BETWEEN a.ts - INTERVAL '90' SECOND AND a.ts - INTERVAL '20' SECOND) ORDER BY x, y",
+    "SELECT window_end, k, count(*), sum(m) FROM TUMBLE((SELECT a.ts, a.k, b.n AS m FROM s a JOIN s b ON a.k = b.k
+       AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '45' SECOND), ts, INTERVAL '1' MINUTE) GROUP BY window_end, k",
+    "SELECT k, n, sum(n) OVER w, count(*) OVER w FROM s WINDOW w AS (
+       UNION (SELECT ts, k, -n AS n FROM s WHERE n % 3 = 0) PARTITION BY k ORDER BY ts
+       ROWS_RANGE BETWEEN 1m PRECEDING AND 10s FOLLOWING INSTANCE_NOT_IN_WINDOW)",
 ];
 
 /// The queries, by number.
-const ALL: [usize; 15] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14];
+const ALL: [usize; 21] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20];
 
-/// From this query on rows stand in the order of their partition, or depend on it, and there is only one.
-const OF_ONE_PARTITION: usize = 8;
+/// In these queries rows stand in the order of their partition, or depend on it, and there is only one.
+const OF_ONE_PARTITION: Range<usize> = 8..15;
+
+/// From this query on a stream meets itself: one of several partitions, which are silent only at their end. What is silent before would
+/// be late for what is not.
+const OF_TWO_INPUTS: usize = 17;
 
 const STRATEGIES: [&str; 3] = ["subquery-cluster", "query-cluster", "operator-cluster"];
 
@@ -142,8 +160,13 @@ impl Run {
             one(&[0, 30])
         );
         let (stream, query) = (one(&[0, 1, 2, 3, 4, 5, 6, 7]) as u64 % STREAMS, one(&ALL));
+        let stream = match query {
+            query if OF_ONE_PARTITION.contains(&query) => stream / 4 * 4,
+            query if query >= OF_TWO_INPUTS && stream % 4 == 0 => stream + 1,
+            _ => stream,
+        };
         Self {
-            stream: if query < OF_ONE_PARTITION { stream } else { stream / 4 * 4 },
+            stream,
             query,
             settings,
             order,

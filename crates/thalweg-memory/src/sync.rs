@@ -10,7 +10,7 @@ use std::sync as modelled;
 
 pub use modelled::{
     MutexGuard,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicU64, AtomicUsize, Ordering, fence},
 };
 /// Bits in pages are not modelled: they lie in memory that no model knows.
 #[cfg(not(shuttle))]

@@ -1,5 +1,8 @@
-//! What threads do to a page and to a pool, in all orders that there are (loom); `make loom` runs it.
+//! What threads do to a page, to a pool and to an index, in all orders that there are (loom); `make loom` runs it.
 #![cfg(loom)]
+
+#[path = "models/index.rs"]
+mod index;
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use datafusion_common::{
     DFSchema, Result,
     config::ConfigOptions,
     internal_err, plan_err,
-    tree_node::{Transformed, TransformedResult, TreeNode},
+    tree_node::{Transformed, TransformedResult},
 };
 use datafusion_expr::{
     Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, expr_rewriter::FunctionRewrite,
@@ -227,7 +227,7 @@ fn is_comparison(operator: Operator) -> bool {
 
 /// The plan whose unions and VALUES have a DOUBLE where floats and decimals meet in a column.
 pub(crate) fn columns(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up(|node| match &node {
+    plan.transform_up_with_subqueries(|node| match &node {
         LogicalPlan::Union(union) => {
             let columns = union.schema.fields().len();
             for i in 0..columns {

@@ -14,8 +14,9 @@ use datafusion_common::{
 use datafusion_expr::{Expr, LogicalPlan, expr_rewriter::NamePreserver, utils::merge_schema};
 use datafusion_optimizer::{
     Analyzer, ApplyOrder, Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule,
-    common_subexpr_eliminate::CommonSubexprEliminate, eliminate_duplicated_expr::EliminateDuplicatedExpr,
-    optimize_projections::OptimizeProjections, optimize_unions::OptimizeUnions, push_down_filter::PushDownFilter,
+    common_subexpr_eliminate::CommonSubexprEliminate, decorrelate_predicate_subquery::DecorrelatePredicateSubquery,
+    eliminate_duplicated_expr::EliminateDuplicatedExpr, optimize_projections::OptimizeProjections,
+    optimize_unions::OptimizeUnions, push_down_filter::PushDownFilter,
     replace_distinct_aggregate::ReplaceDistinctWithAggregate, simplify_expressions::SimplifyExpressions,
 };
 
@@ -32,6 +33,8 @@ pub(crate) fn analyze(plan: LogicalPlan, options: &ConfigOptions) -> Result<Logi
 
 /// A plan with the same rows that does less.
 pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+    // What is asked of other rows is a join before anything else looks at it.
+    let plan = run(plan, options, vec![Arc::new(DecorrelatePredicateSubquery::new())])?;
     let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
         Arc::new(OptimizeUnions::new()),
         Arc::new(Simplify::default()),

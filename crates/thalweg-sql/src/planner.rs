@@ -1,6 +1,10 @@
 //! What DataFusion's planner asks for: tables, views, types and functions.
 
-use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use arrow_schema::{DataType, FieldRef, SchemaRef};
 use datafusion_common::{
@@ -44,6 +48,8 @@ pub(crate) struct Planner<'a> {
     /// Streams by name, which stand before tables.
     streams: &'a [(&'a str, StreamSchema)],
     used: RefCell<BTreeSet<String>>,
+    /// The inputs of unions that were planned so far: queries in WITH, which they may name, are part of each of them.
+    unions: RefCell<HashMap<Query, LogicalPlan>>,
 }
 
 impl<'a> Planner<'a> {
@@ -78,6 +84,7 @@ impl<'a> Planner<'a> {
             relations: vec![Arc::new(WindowFunctions { from_first_row: settings.window_anchor == Anchor::FirstRow })],
             streams: &[],
             used: RefCell::default(),
+            unions: RefCell::default(),
         }
     }
 
@@ -115,7 +122,12 @@ impl<'a> Planner<'a> {
     /// The clauses of a window, with the queries of its union planned.
     fn union(&self, clauses: over::Clauses) -> Result<over::Planned> {
         let inputs = clauses.inputs.iter().enumerate();
-        let inputs = inputs.map(|(i, query)| Ok(over::Input::new(self.query(query)?, query, i + 1)));
+        let inputs = inputs.map(|(i, query)| {
+            let known = self.unions.borrow().get(query).cloned();
+            let plan = known.map_or_else(|| self.query(query), Ok)?;
+            self.unions.borrow_mut().insert(query.clone(), plan.clone());
+            Ok(over::Input::new(plan, query, i + 1))
+        });
         Ok(over::Planned { inputs: inputs.collect::<Result<_>>()?, clauses })
     }
 

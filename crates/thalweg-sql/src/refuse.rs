@@ -5,7 +5,7 @@ use datafusion_common::{
     DFSchema, NullEquality,
     tree_node::{TreeNode, TreeNodeRecursion},
 };
-use datafusion_expr::{Distinct, Expr, ExprSchemable, JoinConstraint, LogicalPlan};
+use datafusion_expr::{Distinct, Expr, ExprSchemable, JoinConstraint, LogicalPlan, utils::split_conjunction};
 use sqlparser::{
     ast::{Query, Spanned, TableFactor},
     tokenizer::TokenWithSpan,
@@ -91,7 +91,7 @@ const CLAUSES: [Refusal; 30] = [
     ("INTERSECT", "INTERSECT is not there: it would have to remember every row for ever", "filter with WHERE"),
     ("EXCEPT", "EXCEPT is not there: it would have to remember every row for ever", "filter with WHERE"),
     ("MINUS", "MINUS is not there: it would have to remember every row for ever", "filter with WHERE"),
-    ("EXISTS", "EXISTS is not there yet", "filter with WHERE on the row's own columns"),
+    ("EXISTS", "EXISTS stands in WHERE, by itself or between ANDs", "join with LEFT JOIN, and filter what comes of it"),
     ("GROUPING SETS", "GROUPING SETS are not there yet", "write one SELECT per grouping, and UNION ALL between them"),
     ("ROLLUP", "ROLLUP is not there yet", "write one SELECT per grouping, and UNION ALL between them"),
     ("CUBE", "CUBE is not there yet", "write one SELECT per grouping, and UNION ALL between them"),
@@ -220,21 +220,80 @@ fn by_word(word: &str, words: &Words) -> Error {
 
 /// Refuses what DataFusion can plan and we cannot run.
 pub(crate) fn check(plan: &LogicalPlan, words: &Words) -> Result<()> {
-    let mut refused = None;
+    let refused = refuse(plan, false, words).map_err(|error| diagnose::planning(error, words))?;
+    refused.map_or(Ok(()), Err)
+}
+
+/// Refuses conditions that should have become joins, and have not.
+pub(crate) fn remains(plan: &LogicalPlan, words: &Words) -> Result<()> {
+    let mut found = false;
     let walked = plan.apply(|node| {
+        let is_condition = |part: &Expr| Ok(matches!(part, Expr::Exists(_) | Expr::InSubquery(_)));
+        for expression in node.expressions() {
+            found |= expression.exists(is_condition)?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    walked.map_err(|error| diagnose::planning(error, words))?;
+    if found { Err(no_join(words)) } else { Ok(()) }
+}
+
+/// What is said of the query of EXISTS or IN that is more than a choice of rows.
+fn no_join(words: &Words) -> Error {
+    let at = words.find_keywords("EXISTS").or_else(|| words.find_keywords("IN ( SELECT"));
+    Error::query("the query in EXISTS or IN is none that rows can be joined with")
+        .with_hint("select rows with WHERE alone: EXISTS (SELECT * FROM b WHERE b.k = a.k AND b.ts BETWEEN a.ts AND …)")
+        .at(at.unwrap_or(words.start()))
+}
+
+/// The first refusal in a plan, or in the query of EXISTS or IN, which may name columns of the query around it.
+fn refuse(plan: &LogicalPlan, is_inner: bool, words: &Words) -> datafusion_common::Result<Option<Error>> {
+    let mut refused = None;
+    plan.apply(|node| {
         refused = refuse_node(node, words);
-        if refused.is_none() {
-            node.apply_expressions(|expression| {
-                expression.apply(|part| {
-                    refused = refused.take().or_else(|| refuse_expression(part, words));
-                    Ok(if refused.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-                })
+        // A group is not there where no row is, but an aggregate of all rows is: DataFusion takes one for the other.
+        if is_inner
+            && matches!(node, LogicalPlan::Aggregate(_))
+            && node.exists(|below| Ok(below.contains_outer_reference()))?
+        {
+            refused = refused.take().or_else(|| Some(no_join(words)));
+        }
+        let mut parts = node.expressions();
+        if let LogicalPlan::Filter(filter) = node {
+            parts.clear();
+            for part in split_conjunction(&filter.predicate) {
+                let Some((query, value)) = becomes_join(part) else {
+                    parts.push(part.clone());
+                    continue;
+                };
+                parts.extend(value.cloned());
+                refused = refused.take().map_or_else(|| refuse(query, true, words), |found| Ok(Some(found)))?;
+            }
+        }
+        for expression in parts {
+            expression.apply(|part| {
+                let is_outer_column = is_inner && matches!(part, Expr::OuterReferenceColumn(..));
+                let found = || refuse_expression(part, words).filter(|_| !is_outer_column);
+                refused = refused.take().or_else(found);
+                Ok(if refused.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
             })?;
         }
         Ok(if refused.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
-    walked.map_err(|error| diagnose::planning(error, words))?;
-    refused.map_or(Ok(()), Err)
+    })?;
+    Ok(refused)
+}
+
+/// The query of a condition that becomes a join, and the value that is looked for in it.
+fn becomes_join(condition: &Expr) -> Option<(&LogicalPlan, Option<&Expr>)> {
+    match condition {
+        Expr::Not(inner) => match &**inner {
+            Expr::Exists(exists) => Some((&exists.subquery.subquery, None)),
+            _ => None,
+        },
+        Expr::Exists(exists) => Some((&exists.subquery.subquery, None)),
+        Expr::InSubquery(found) if !found.negated => Some((&found.subquery.subquery, Some(&found.expr))),
+        _ => None,
+    }
 }
 
 /// Refuses what cannot be computed from one row.
@@ -334,11 +393,16 @@ fn refuse_expression(expression: &Expr, words: &Words) -> Option<Error> {
             words,
         )),
         Expr::Exists(_) => Some(by_word("EXISTS", words)),
-        Expr::InSubquery(_) => Some(
-            Error::query("IN (SELECT …) is not there yet: it is a join")
-                .with_hint(SUBQUERY)
-                .at(words.find_keywords("IN ( SELECT").unwrap_or_else(at_subquery)),
-        ),
+        Expr::InSubquery(found) => {
+            let error = match found.negated {
+                true => {
+                    Error::query("NOT IN (SELECT …) is not there: a null among the values would make it never true")
+                        .with_hint("write NOT EXISTS (SELECT * FROM … WHERE …)")
+                }
+                false => Error::query("IN (SELECT …) stands in WHERE, by itself or between ANDs").with_hint(SUBQUERY),
+            };
+            Some(error.at(words.find_keywords("IN ( SELECT").unwrap_or_else(at_subquery)))
+        }
         Expr::SetComparison(_) => Some(
             Error::query("comparisons with ANY and ALL of a subquery are not there yet")
                 .with_hint(SUBQUERY)

@@ -254,6 +254,8 @@ impl Session {
         let optimized =
             optimize::analyze(plan, planner.options()).and_then(|p| optimize::optimize(p, planner.options()));
         let optimized = optimized.map_err(|error| diagnose::planning(error, words))?;
+        // Some queries in EXISTS and IN cannot be made a join.
+        refuse::remains(&optimized, words)?;
         lower::lower(&optimized, sink, &self.settings, words)
     }
 

@@ -126,7 +126,7 @@ fn words(value: &[u64]) -> u64 {
 }
 
 /// Folds the product of two words: every bit of the result depends on every bit of both.
-fn mix(hash: u64, value: u64) -> u64 {
+pub(crate) fn mix(hash: u64, value: u64) -> u64 {
     let product = u128::from(hash ^ value ^ SEED) * u128::from(FACTOR);
     let folded = (product as u64) ^ ((product >> 64) as u64);
     folded.rotate_left(29).wrapping_add(hash)

@@ -1,5 +1,6 @@
-//! Safe functions over slices: selection, hashing, exact sums, the fields and members of text. The portable version of each is its specification.
+//! Safe functions over slices: selection, hashing, exact sums, sums between two times, the fields and members of text. The portable version of each is its specification.
 
+pub mod between;
 pub mod bounds;
 pub mod exact_sum;
 pub mod fields;

@@ -60,6 +60,35 @@ fn sender(random: &mut StdRng, sender: usize, keys: usize) -> (Vec<Event>, Vec<R
     (events, rows)
 }
 
+/// What a sender sends that emits in the order of time: rows of several times in a batch.
+fn sender_in_time(random: &mut StdRng, sender: usize, keys: usize) -> (Vec<Event>, Vec<Row>) {
+    let mut rows: Vec<Row> = (0..random.random_range(0..8 * keys))
+        .map(|_| {
+            let time = random.random_range(0..40);
+            (time + 1, time, key(random), sender, 0)
+        })
+        .collect();
+    rows.sort();
+    rows.iter_mut().zip(0..).for_each(|(row, number)| row.4 = sender as i64 * MOST + number);
+    let (mut events, mut left) = (Vec::new(), &rows[..]);
+    while !left.is_empty() {
+        let (now, later) = left.split_at(random.random_range(1..=left.len()));
+        let (mut numbers, keys) = (Vec::new(), now.iter().map(|row| row.2.as_slice()));
+        numbers.extend(now.iter().map(|row| row.4));
+        let positions = Positions::in_time(now.iter().map(|row| row.1).collect(), BinaryArray::from_iter_values(keys));
+        let column = Arc::new(Int64Array::from(numbers)) as ArrayRef;
+        let batch = Batch::new(RecordBatch::try_from_iter([("n", column)]).unwrap());
+        events.push(Event::Batch(batch.with_positions(Arc::new(positions))));
+        left = later;
+        if random.random_bool(0.5) {
+            let next = left.first().map_or(50, |row| row.1);
+            events.push(Event::Watermark(random.random_range(now[0].1..=next)));
+        }
+    }
+    events.push(Event::Watermark(i64::MAX));
+    (events, rows)
+}
+
 fn key(random: &mut StdRng) -> Vec<u8> {
     let length = [0, 1, 3, 8, 12][random.random_range(0..5)];
     (0..length).map(|_| random.random_range(0..3)).collect()
@@ -97,8 +126,10 @@ fn what_comes_out_is_the_stable_merge_of_what_senders_send() {
         let random = &mut StdRng::seed_from_u64(seed);
         let (senders, batch_rows) = ([1, 2, 3, 8, 17][seed as usize % 5], [1, 7, 1000][seed as usize % 3]);
         let keys = if seed % 7 == 0 { 700 } else { 12 };
+        let is_in_time = seed % 2 == 1;
         let (mut events, mut expected) = (Vec::new(), Vec::new());
         for number in 0..senders {
+            let sender = if is_in_time { sender_in_time } else { sender };
             let (sent, rows) = sender(random, number, keys);
             events.push(VecDeque::from(sent));
             expected.extend(rows);
@@ -123,6 +154,7 @@ fn what_comes_out_is_the_stable_merge_of_what_senders_send() {
                 found.extend(numbers(&batch));
             }
             let passed = *reached.iter().min().unwrap();
+            let over = |end| if is_in_time { end } else { over(end) };
             let due = expected.iter().take_while(|row| over(row.0) <= passed).count();
             assert!(found.len() >= due, "seed {seed}: {due} rows are final, {} came out", found.len());
         }
@@ -153,8 +185,10 @@ fn rows_that_were_passed_over_leave_at_once_and_are_counted() {
         let random = &mut StdRng::seed_from_u64(seed);
         let (senders, batch_rows) = ([2, 3, 8, 17][seed as usize % 4], [1, 7, 1000][seed as usize % 3]);
         let keys = if seed % 7 == 0 { 300 } else { 12 };
+        let is_in_time = seed % 2 == 1;
         let (mut events, mut expected) = (Vec::new(), Vec::new());
         for number in 0..senders {
+            let sender = if is_in_time { sender_in_time } else { sender };
             let (sent, rows) = sender(random, number, keys);
             events.push(VecDeque::from(sent));
             expected.extend(rows);

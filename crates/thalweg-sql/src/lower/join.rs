@@ -19,7 +19,7 @@ use super::{
     distance::{Bounds, Said, said},
     stream::{Slot, Stream},
 };
-use crate::{diagnose, windowing::NotFixed};
+use crate::{diagnose, types, windowing::NotFixed};
 
 /// What must be true of a pair.
 #[derive(Default)]
@@ -32,7 +32,7 @@ struct Conditions {
 impl Lowering<'_> {
     pub(super) fn join(&mut self, join: &logical_plan::Join) -> Result<Stream> {
         let Some((kind, is_turned)) = kind(join.join_type) else {
-            return Err(Error::query(format!("{} joins are not there", join.join_type)).at(self.join_place()));
+            return Err(Error::bug(format!("{} joins are refused before", join.join_type)));
         };
         let (first, second) = if is_turned { (&join.right, &join.left) } else { (&join.left, &join.right) };
         let left = self.side(first)?;
@@ -150,8 +150,9 @@ impl Lowering<'_> {
     }
 
     fn join_place(&self) -> thalweg_core::error::Span {
-        let words = self.words;
-        words.find_keywords("JOIN").or_else(|| words.find_keywords("FROM")).unwrap_or(words.start())
+        let found =
+            ["JOIN", "EXISTS", "IN ( SELECT", "FROM"].into_iter().find_map(|word| self.words.find_keywords(word));
+        found.unwrap_or(self.words.start())
     }
 
     fn unclear(&self, reason: &NotFixed, bound: &Expr) -> Error {
@@ -177,8 +178,21 @@ impl Lowering<'_> {
                 .with_hint(format!("declare it in CREATE TABLE {table}: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"))
                 .at(self.join_place());
         }
+        let kind = |side: &Stream| {
+            let schema = self.schema(side);
+            schema.time.map(|time| types::flink_name(schema.columns.field(time).data_type()))
+        };
+        if let (Some(one), Some(other)) = (kind(left), kind(right))
+            && one != other
+        {
+            return Error::query(format!("the event times of a join are {one} and {other}, which are not one type"))
+                .with_hint("declare both columns with one type in CREATE TABLE")
+                .at(self.join_place());
+        }
         let name = |side: &Stream, other: &str| {
-            let table = side.columns.iter().find_map(|(table, _)| table.map(|table| table.table().to_string()));
+            // The query of EXISTS has a name that nobody wrote.
+            let tables = side.columns.iter().filter_map(|(table, _)| table.map(|table| table.table().to_string()));
+            let table = tables.into_iter().find(|table| !table.starts_with("__"));
             let schema = self.schema(side);
             let time = schema.time.map(|time| schema.columns.field(time).name().as_str()).unwrap_or("ts");
             format!("{}.{time}", table.unwrap_or(other.to_string()))

@@ -84,7 +84,10 @@ impl Lowering<'_> {
                 let Expr::AggregateFunction(mut function) = rebased.unalias_nested().data else {
                     return Err(Error::bug(format!("{name} is no aggregate")));
                 };
-                self.order_by_position(&mut function.params.order_by, input, node.inputs.len());
+                // What stands in WITHIN GROUP elsewhere is no order of rows.
+                if node.inputs.len() == 1 && !function.func.supports_within_group_clause() {
+                    self.order_by_position(&mut function.params.order_by, input);
+                }
                 slots[i] = Slot::Column(fields.len());
                 fields.push(Field::new(name, kind.data_type().clone(), kind.is_nullable()));
                 functions.push((frame, function));
@@ -100,9 +103,9 @@ impl Lowering<'_> {
         Ok((frames, slots, columns))
     }
 
-    /// Rows of one time stand in the order of their source. Of several inputs there is no such order.
-    fn order_by_position(&self, order: &mut Vec<Sort>, input: &StreamSchema, inputs: usize) {
-        if let Some(position) = input.position.filter(|_| inputs == 1 && !order.is_empty()) {
+    /// Rows of one time stand in the order of their source, if they are of one input.
+    fn order_by_position(&self, order: &mut Vec<Sort>, input: &StreamSchema) {
+        if let Some(position) = input.position.filter(|_| !order.is_empty()) {
             let column = Expr::Column(Column::from_name(input.columns.field(position).name()));
             order.push(column.sort(true, true));
         }

@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use datafusion_common::{
     Result,
-    tree_node::{Transformed, TransformedResult, TreeNode},
+    tree_node::{Transformed, TransformedResult},
 };
 use datafusion_expr::{
-    Expr, ExprFunctionExt, Extension, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition,
+    Expr, Extension, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition,
     expr::{AggregateFunction, Sort, WindowFunction},
     logical_plan::Window,
 };
@@ -54,7 +54,7 @@ struct Group {
 
 /// The plan with nodes of ours for all calls with OVER.
 pub(crate) fn convert(plan: LogicalPlan, planned: &[Planned]) -> Result<LogicalPlan> {
-    plan.transform_up(|node| match node {
+    plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Window(window) => over(window, planned).map(Transformed::yes),
         node => Ok(Transformed::no(node)),
     })
@@ -93,7 +93,7 @@ fn over(window: Window, planned: &[Planned]) -> Result<LogicalPlan> {
 
 fn node(base: LogicalPlan, keys: Vec<Expr>, order: &[Sort], union: &[Input], calls: Vec<Call>) -> Result<LogicalPlan> {
     let (time, at) = time(order)?;
-    let calls = calls.into_iter().map(|call| ordered(call, order)).collect::<Result<Vec<_>>>()?;
+    let calls = calls.into_iter().map(|call| ordered(call, order)).collect::<Vec<_>>();
     // DataFusion puts windows with other clauses into a node of their own.
     if let LogicalPlan::Extension(extension) = &base
         && let Some(below) = extension.node.as_any().downcast_ref::<OverNode>()
@@ -140,21 +140,20 @@ fn time(order: &[Sort]) -> Result<(Expr, Option<Span>)> {
 }
 
 /// Functions that depend on the order of rows see them in that of the window.
-fn ordered(call: Call, order: &[Sort]) -> Result<Call> {
-    let Expr::AggregateFunction(function) = &call.function else { return Ok(call) };
+fn ordered(call: Call, order: &[Sort]) -> Call {
+    let Expr::AggregateFunction(mut function) = call.function else { return call };
+    const DEPENDS: [&str; 5] = ["array_agg", "string_agg", "first_value", "last_value", "nth_value"];
     // What stands in WITHIN GROUP elsewhere is the first argument.
-    if function.func.supports_within_group_clause()
-        && let Some(value) = function.params.args.first()
-    {
-        let function = call.function.clone().order_by(vec![value.clone().sort(true, true)]).build()?;
-        return Ok(Call { function, ..call });
+    match function.params.args.first() {
+        Some(value) if function.func.supports_within_group_clause() => {
+            function.params.order_by = vec![value.clone().sort(true, true)];
+        }
+        _ if DEPENDS.contains(&function.func.name()) && !function.params.distinct => {
+            function.params.order_by = order.to_vec();
+        }
+        _ => {}
     }
-    let depends = ["array_agg", "string_agg", "first_value", "last_value", "nth_value"];
-    if !depends.contains(&function.func.name()) || function.params.distinct {
-        return Ok(call);
-    }
-    let function = call.function.clone().order_by(order.to_vec()).build()?;
-    Ok(Call { function, ..call })
+    Call { function: Expr::AggregateFunction(function), ..call }
 }
 
 fn aggregate(call: WindowFunction) -> Result<Expr> {

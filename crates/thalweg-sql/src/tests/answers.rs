@@ -68,6 +68,55 @@ fn a_view_shown_and_created_again_is_the_same_view() {
 }
 
 #[test]
+fn a_view_of_windows_over_a_union_is_shown_as_it_was_written() {
+    let mut session = session();
+    let view = "CREATE VIEW v AS SELECT origin, sum(delay) OVER w AS n, count(*) OVER w FROM s WINDOW w AS \
+                (UNION f, (SELECT * FROM s) PARTITION BY origin ORDER BY ts ROWS_RANGE 1s PRECEDING MAXSIZE 9)";
+    let shown = rows(&mut session, &format!("{view}; SHOW CREATE VIEW v"));
+    assert_eq!(shown, [view.replace("VIEW v", "VIEW `v`")]);
+    let described = rows(&mut session, "DESCRIBE v");
+    let expected = [
+        "origin | STRING | true | - | - | -",
+        "n | BIGINT | true | - | - | -",
+        "count(*) OVER w | BIGINT | false | - | - | -",
+    ];
+    assert_eq!(described, expected);
+    let plan = tree(&plan_in(&mut session, "SELECT * FROM v"));
+    assert_eq!(rows(&mut session, &format!("DROP VIEW v; {}; SHOW CREATE VIEW v", shown[0])), shown);
+    assert_eq!(tree(&plan_in(&mut session, "SELECT * FROM v")), plan);
+    // What a union reads is what the view reads.
+    let drop = run(&mut session, "DROP TABLE f").unwrap_err();
+    assert_eq!(drop.message(), "table \"f\" is read by view \"v\"");
+}
+
+#[test]
+fn rows_of_one_time_stand_in_the_order_of_their_source() {
+    let orders = |script: &str| {
+        let plan = plan_in(&mut session(), script);
+        let over = plan.nodes().find_map(|(_, planned)| match &planned.node {
+            Node::Over(over) => Some((over.frames[0].aggregates[0].function.params.order_by.clone(), planned)),
+            _ => None,
+        });
+        let (order, planned) = over.unwrap();
+        let keys: Vec<_> = order.iter().map(|key| key.expr.to_string()).collect();
+        let name = |i: Option<usize>| i.map(|i| planned.schema.columns.field(i).name().clone());
+        (keys, name(planned.schema.time), name(planned.schema.position))
+    };
+    let named = |name: &str| Some(name.to_string());
+    let last = "SELECT last_value(delay) OVER";
+    let alone = orders(&format!("{last} (ORDER BY ts) FROM s"));
+    assert_eq!(alone, (vec!["ts".into(), "position".into()], named("ts"), named("position")));
+    // A column of the user's keeps its name, and the position gets another one.
+    let taken = orders("SELECT last_value(position) OVER (ORDER BY ts) FROM (SELECT delay * 2 AS position, ts FROM s)");
+    assert_eq!(taken, (vec!["ts".into(), "position:2".into()], named("ts"), named("position:2")));
+    // Positions in several sources say nothing of each other.
+    let union = orders(&format!("{last} (UNION f ORDER BY ts) FROM s"));
+    assert_eq!(union, (vec!["ts".into()], named("ts"), named("position")));
+    let percentile = orders("SELECT percentile_cont(delay, 0.5) OVER (ORDER BY ts) FROM s");
+    assert_eq!(percentile.0, ["delay"]);
+}
+
+#[test]
 fn every_spelling_of_a_type_is_read() {
     let types = "TINYINT, SMALLINT, INT, INTEGER, BIGINT, FLOAT, REAL, DOUBLE, DOUBLE PRECISION, DECIMAL, NUMERIC(5), \
         CHAR(3), VARCHAR(9), VARCHAR, STRING, TEXT, BINARY(3), VARBINARY(4), BYTES, BYTEA, DATE, TIME, TIME(3), TIMESTAMP, \
@@ -103,6 +152,7 @@ fn names_and_settings_are_listed() {
     assert_eq!(rows(&mut session, "CREATE VIEW v AS SELECT 1 AS a; SHOW TABLES"), ["f", "out", "s", "v", "z"]);
     assert_eq!(rows(&mut session, "SHOW VIEWS"), ["v"]);
     assert!(rows(&mut session, "SHOW FUNCTIONS").contains(&"abs | scalar".to_string()));
+    assert!(rows(&mut session, "SHOW FUNCTIONS").contains(&"lag | window".to_string()));
     let late = |session: &mut Session, script| rows(session, script)[5].split(" | ").nth(1).unwrap().to_string();
     assert_eq!(late(&mut session, "SET 'late.allowed' = '1 min'; SET"), "1 min");
     assert_eq!(late(&mut session, "RESET 'late.allowed'; SET"), "0 s");

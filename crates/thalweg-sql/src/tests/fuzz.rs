@@ -8,7 +8,7 @@ use super::*;
 
 const SEED: u64 = 0x7a1;
 
-const STATEMENTS: [&str; 16] = [
+const STATEMENTS: [&str; 23] = [
     "SELECT origin, delay + 1 AS d FROM s WHERE delay > 10 AND origin = 'JFK' LIMIT 5",
     "SELECT window_start, window_end, origin, count(*) AS n FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end, origin",
     "SELECT window_end, sum(delay) FILTER (WHERE delay > 0) FROM HOP(s, ts, INTERVAL '5' MINUTE, INTERVAL '1' HOUR) WHERE window_start > TIMESTAMP '2013-01-01 00:00:00' GROUP BY window_end HAVING count(*) > 3",
@@ -24,6 +24,13 @@ const STATEMENTS: [&str; 16] = [
     "DESCRIBE s",
     "SET 'late.allowed' = '1 min'",
     "EXPLAIN (FORMAT JSON) SELECT extract(hour FROM ts), date_trunc('day', ts), substring(origin FROM 1 FOR 2) FROM s",
+    "SELECT origin, sum(delay) OVER w AS n, lag(fare, 2) OVER w FROM s WINDOW w AS (PARTITION BY origin ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)",
+    "SELECT sum(delay) OVER ( UNION f , (SELECT origin, delay, ts FROM s) PARTITION BY origin ORDER BY ts ROWS_RANGE BETWEEN 1s OPEN PRECEDING AND 2m FOLLOWING MAXSIZE 9 EXCLUDE CURRENT_TIME EXCLUDE CURRENT_ROW INSTANCE_NOT_IN_WINDOW ) FROM s",
+    "SELECT last_value(dest) FILTER (WHERE delay > 0) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND INTERVAL '1' SECOND FOLLOWING) FROM s QUALIFY rank() OVER (ORDER BY ts) > 1",
+    "CREATE VIEW w AS SELECT max(delay) OVER v AS m, ts FROM s WINDOW u AS ( UNION f ), v AS ( u ORDER BY ts MAXSIZE 3 )",
+    "SELECT a.origin, b.delay FROM s AS a LEFT JOIN f AS b ON a.origin = b.origin AND b.ts BETWEEN a.ts - INTERVAL '1' SECOND AND a.ts + INTERVAL '2' SECOND AND a.delay < b.delay",
+    "SELECT * FROM s AS a , f AS b WHERE a.origin = b.origin AND b.ts - a.ts <= INTERVAL '1' MINUTE AND a.ts < b.ts",
+    "SELECT * FROM s WHERE NOT EXISTS (SELECT 1 FROM f WHERE f.origin = s.origin AND f.ts BETWEEN s.ts AND s.ts + INTERVAL '1' HOUR) AND dest IN (SELECT dest FROM f WHERE f.ts = s.ts)",
     "SELECT ts + INTERVAL '1' MONTH, -delay, NOT (delay > 1), delay::BIGINT, now() FROM s WHERE delay IN (1, 2, 3)",
 ];
 
@@ -71,6 +78,15 @@ fn words() -> Vec<&'static str> {
         "\t",
         "NULL",
         "EXISTS",
+        "UNION",
+        "ROWS_RANGE",
+        "RIGHT ANTI JOIN",
+        "USING (origin)",
+        "NATURAL",
+        "UNBOUNDED",
+        "FOLLOWING",
+        "OPEN",
+        "1d",
         "[",
         "{",
         "@x",
@@ -158,6 +174,27 @@ fn deep_and_long_statements_are_answered_soon() {
         format!("SELECT {} FROM s", (0..500).map(|i| format!("delay + {i} AS c{i}")).collect::<Vec<_>>().join(", ")),
         format!("SELECT * FROM s WHERE delay IN ({})", vec!["1"; 3000].join(", ")),
         format!("{} SELECT * FROM s", ";".repeat(3000)),
+        format!(
+            "SELECT {} FROM s",
+            repeat("sum(delay) OVER (UNION (SELECT ", "1", " AS delay FROM s) ORDER BY ts)", 40)
+        ),
+        format!("SELECT {} FROM s", repeat("sum(delay) OVER (UNION ", "f", " ORDER BY ts)", 1000)),
+        format!("WITH r0 AS (SELECT * FROM f){} SELECT * FROM r30", {
+            let next =
+                |i| format!(", r{} AS (SELECT ts, sum(delay) OVER (UNION r{i} ORDER BY ts) AS delay FROM s)", i + 1);
+            (0..30).map(next).collect::<String>()
+        }),
+        format!("SELECT * FROM s AS a0{}", {
+            let next = |i| format!(" JOIN f AS a{i} ON a{i}.ts BETWEEN a0.ts AND a0.ts + INTERVAL '1' HOUR");
+            (1..40).map(next).collect::<String>()
+        }),
+        format!(
+            "SELECT {} FROM s",
+            (0..200)
+                .map(|i| format!("sum(delay + {i}) OVER (ORDER BY ts ROWS {i} PRECEDING) AS c{i}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
         format!("SELECT * FROM {}", repeat("TUMBLE(", "s", ", ts, INTERVAL '1' HOUR)", 40)),
     ];
     for statement in &statements {

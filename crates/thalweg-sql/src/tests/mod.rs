@@ -3,8 +3,11 @@
 mod answers;
 mod declarations;
 mod fuzz;
+mod joins;
+mod over;
 mod plans;
 mod refusals;
+mod unions;
 mod windows;
 
 use std::sync::Arc;

@@ -136,14 +136,6 @@ SELECT window_start, count(*) FROM TUMBLE(s, ts, INTERVAL '1' HOUR) GROUP BY win
 fn what_is_not_there_yet_is_refused_with_the_way_out() {
     refuses(
         r#"
-SELECT * FROM s JOIN f ON s.origin = f.origin
-  [JOIN] joins are not there yet
-    put the streams together with UNION ALL, and group what belongs together by a window and a key
-
-SELECT * FROM s, f
-  [SELECT] joins are not there yet
-    put the streams together with UNION ALL, and group what belongs together by a window and a key
-
 SELECT origin FROM s INTERSECT SELECT origin FROM f
   [INTERSECT] INTERSECT is not there: it would have to remember every row for ever
     filter with WHERE
@@ -152,13 +144,25 @@ SELECT origin FROM f EXCEPT SELECT origin FROM f
   [EXCEPT] EXCEPT is not there: it would have to remember every row for ever
     filter with WHERE
 
-SELECT * FROM s WHERE origin IN (SELECT origin FROM f)
-  [IN] IN (SELECT …) is not there yet: it is a join
+SELECT * FROM s WHERE origin NOT IN (SELECT origin FROM f)
+  [IN] NOT IN (SELECT …) is not there: a null among the values would make it never true
+    write NOT EXISTS (SELECT * FROM … WHERE …)
+
+SELECT origin IN (SELECT origin FROM f) AS e FROM s
+  [IN] IN (SELECT …) stands in WHERE, by itself or between ANDs
     write the values into the query, or filter where the data comes from
 
-SELECT * FROM s WHERE EXISTS (SELECT 1 FROM f)
-  [EXISTS] EXISTS is not there yet
-    filter with WHERE on the row's own columns
+SELECT * FROM s WHERE delay > 1 OR EXISTS (SELECT 1 FROM f WHERE f.ts = s.ts)
+  [EXISTS] EXISTS stands in WHERE, by itself or between ANDs
+    join with LEFT JOIN, and filter what comes of it
+
+SELECT * FROM s WHERE EXISTS (SELECT count(*) FROM f WHERE f.ts = s.ts)
+  [EXISTS] the query in EXISTS or IN is none that rows can be joined with
+    select rows with WHERE alone: EXISTS (SELECT * FROM b WHERE b.k = a.k AND b.ts BETWEEN a.ts AND …)
+
+SELECT * FROM s WHERE EXISTS (SELECT 1 FROM f WHERE f.ts = s.ts AND f.delay > (SELECT max(delay) FROM f))
+  [(] a subquery as a value is not there yet: it is a join
+    write the values into the query, or filter where the data comes from
 
 SELECT * FROM s WHERE delay > (SELECT max(delay) FROM f)
   [(] a subquery as a value is not there yet: it is a join

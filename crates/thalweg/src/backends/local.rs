@@ -85,8 +85,8 @@ fn make<O: Operator + 'static>(new: impl Fn() -> Result<O> + Send + Sync + 'stat
 impl Compiler<'_> {
     fn stage(&self, subquery: &Subquery) -> Result<Stage> {
         let mut inputs = Vec::new();
-        for input in &subquery.inputs {
-            let keys = self.keys(subquery.nodes[0], &input.route)?;
+        for (number, input) in subquery.inputs.iter().enumerate() {
+            let keys = self.keys(subquery.nodes[0], number, &input.route)?;
             let (is_forward, is_dealt) = (input.route == Route::Forward, input.route == Route::RoundRobin);
             let is_in_turn = input.route == Route::InTurn;
             let is_ordered = matches!(input.route, Route::Gather(merge) if merge.puts_in_order());
@@ -114,11 +114,12 @@ impl Compiler<'_> {
         Ok(stage)
     }
 
-    /// What divides the rows that a node takes, if they are divided.
-    fn keys(&self, id: NodeId, route: &Route) -> Result<Option<KeyParts>> {
+    /// What divides the rows that a node takes from one of its inputs, if they are divided.
+    fn keys(&self, id: NodeId, input: usize, route: &Route) -> Result<Option<KeyParts>> {
         let Route::Keyed { keys, .. } = route else { return Ok(None) };
         let label = self.plan.label(id);
-        let compiled = keys.iter().map(|key| compile_expression(key, self.input(id)));
+        let input = &self.plan.node(self.plan.node(id).inputs[input]).schema.columns;
+        let compiled = keys.iter().map(|key| compile_expression(key, input));
         let keys = compiled.collect::<Result<_>>().map_err(|error| error.in_node(&label))?;
         Ok(Some(KeyParts { label, keys }))
     }

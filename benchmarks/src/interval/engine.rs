@@ -1,0 +1,143 @@
+//! The same question to the engine, as SQL over two streams in memory.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, TimestampMicrosecondArray, cast::AsArray, types::*};
+use thalweg::{Engine, Memory};
+
+use super::{
+    expected::{Answer, Mode, each},
+    workload::{Row, Workload},
+};
+
+/// How many rows a batch has.
+const BATCH: usize = 1 << 20;
+
+/// The rows as two streams: `s` (k, ts), the base rows, and `r` (k, ts, v), the probe rows.
+pub fn memory(rows: &[Row]) -> thalweg::Result<Memory> {
+    let memory = Memory::default();
+    for is_base in [true, false] {
+        let mine: Vec<&Row> = rows.iter().filter(|row| row.is_base == is_base).collect();
+        let batches = mine.chunks(BATCH).map(|rows| batch(rows, is_base));
+        let stream = Memory::preallocated(&[batches.collect::<Result<Vec<_>, _>>()?])?;
+        memory.put(if is_base { "s" } else { "r" }, stream)?;
+    }
+    Ok(memory)
+}
+
+fn batch(rows: &[&Row], is_base: bool) -> thalweg::Result<RecordBatch> {
+    let times = TimestampMicrosecondArray::from_iter_values(rows.iter().map(|row| row.time));
+    let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| i64::from(row.key))));
+    let mut columns = vec![("k", keys), ("ts", Arc::new(times) as ArrayRef)];
+    if !is_base {
+        columns.push(("v", Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.payload)))));
+    }
+    Ok(RecordBatch::try_from_iter(columns)?)
+}
+
+/// What is asked.
+pub fn sql(workload: &Workload) -> String {
+    format!(
+        "SELECT s.k, s.ts, sum(v) OVER w FROM s WINDOW w AS (UNION r PARTITION BY k ORDER BY ts \
+         ROWS_RANGE BETWEEN {} PRECEDING AND CURRENT ROW INSTANCE_NOT_IN_WINDOW)",
+        interval(workload.window)
+    )
+}
+
+fn interval(micros: i64) -> String {
+    format!("INTERVAL '{}.{:06}' SECOND", micros / 1_000_000, micros % 1_000_000)
+}
+
+/// An engine that knows the streams.
+pub fn tables(memory: &Memory, workload: &Workload, settings: &str) -> thalweg::Result<Engine> {
+    let mut engine = Engine::with_connectors(vec![Arc::new(memory.clone())]);
+    let lateness = interval(workload.lateness);
+    engine.sql(&format!(
+        "{settings}
+         CREATE TABLE s (WATERMARK FOR ts AS ts - {lateness}) WITH ('connector' = 'memory', 'stream' = 's');
+         CREATE TABLE r (WATERMARK FOR ts AS ts - {lateness}) WITH ('connector' = 'memory', 'stream' = 'r')"
+    ))?;
+    Ok(engine)
+}
+
+/// The engine's results.
+pub fn engine(memory: &Memory, workload: &Workload, settings: &str) -> thalweg::Result<Vec<RecordBatch>> {
+    tables(memory, workload, settings)?.sql(&sql(workload))?.collect()
+}
+
+/// What must come out: key, time and sum, which is null where no row matches.
+pub fn expected(rows: &[Row], workload: &Workload) -> Answer {
+    let mut answer = Answer::default();
+    each(rows, workload, Mode::Final, |base, count, sum| {
+        answer.add_result(values(i64::from(base.key), base.time, (count > 0).then_some(sum)));
+    });
+    answer
+}
+
+/// What came out.
+pub fn found(batches: &[RecordBatch]) -> Answer {
+    let mut answer = Answer::default();
+    for batch in batches {
+        let [keys, sums] = [0, 2].map(|column| batch.column(column).as_primitive::<Int64Type>());
+        let times = batch.column(1).as_primitive::<TimestampMicrosecondType>();
+        for row in 0..batch.num_rows() {
+            let sum = sums.is_valid(row).then(|| sums.value(row));
+            answer.add_result(values(keys.value(row), times.value(row), sum));
+        }
+    }
+    answer
+}
+
+fn values(key: i64, time: i64, sum: Option<i64>) -> [u64; 3] {
+    // No sum is as small as this.
+    [key, time, sum.unwrap_or(i64::MIN)].map(|value| value as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_with_another_sum_and_with_none_are_not_the_right_ones() {
+        let workload = &Workload::all()[0];
+        let rows = workload.generate(2_000);
+        let mut results = [Vec::new(), Vec::new(), Vec::new()];
+        each(&rows, workload, Mode::Final, |base, count, sum| {
+            let row = [Some(i64::from(base.key)), Some(base.time), (count > 0).then_some(sum)];
+            results.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        });
+        let batch = |[keys, times, sums]: &[Vec<Option<i64>>; 3]| {
+            let columns: [(_, ArrayRef); 3] = [
+                ("k", Arc::new(Int64Array::from(keys.clone()))),
+                ("ts", Arc::new(TimestampMicrosecondArray::from(times.clone()))),
+                ("sum", Arc::new(Int64Array::from(sums.clone()))),
+            ];
+            RecordBatch::try_from_iter(columns).unwrap()
+        };
+        let right = expected(&rows, workload);
+        assert_eq!(right.compare(&found(&[batch(&results)])), Ok(2_000));
+        let twice = found(&[batch(&results), batch(&results)]);
+        assert!(right.compare(&twice).unwrap_err().contains("4000 results came out, 2000 must"));
+        for wrong in [Some(0), None, Some(-1)] {
+            results[2][1_000] = wrong;
+            assert!(right.compare(&found(&[batch(&results)])).unwrap_err().contains("checksum"));
+        }
+    }
+
+    /// That is wrong: the engine does not know the question yet. Once it does, it belongs among what is measured.
+    #[test]
+    fn the_engine_knows_the_streams_and_not_the_question() {
+        let workload = &Workload::all()[4];
+        assert_eq!(interval(workload.window), "INTERVAL '0.001000' SECOND");
+        let rows = workload.generate(1_000);
+        let memory = memory(&rows).unwrap();
+        let sum = |query: &str| {
+            let batch = tables(&memory, workload, "").unwrap().sql(query).unwrap().next().unwrap().unwrap();
+            batch.column(0).as_primitive::<Int64Type>().value(0)
+        };
+        let probes = rows.iter().filter(|row| !row.is_base);
+        assert_eq!(sum("SELECT sum(v) FROM r"), probes.map(|row| row.payload).sum::<i64>());
+        assert_eq!(sum("SELECT count(ts) FROM s"), 1_000);
+        assert!(engine(&memory, workload, "").is_err());
+    }
+}

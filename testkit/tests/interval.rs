@@ -1,0 +1,254 @@
+//! Random streams through interval joins and aggregates over the rows around a row: the engine's rows are those of nested loops, in the
+//! order of time and position, at every batch size and parallelism, and with state saved and loaded, and moved, at random barriers.
+
+use std::{collections::HashMap, sync::Arc};
+
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+use testkit::{
+    script::{Item, Scripts},
+    show,
+};
+use thalweg::Engine;
+use thalweg_core::Timestamp;
+
+const CASES: u64 = 80;
+const SECOND: i64 = 1_000_000;
+
+/// A row with the place where it stands: its time in seconds, its partition, its number there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Row {
+    time: i64,
+    place: (usize, usize),
+    key: Option<i64>,
+    value: Option<i64>,
+    id: i64,
+}
+
+/// A stream: its partitions, and how far it may be out of order.
+struct Stream {
+    partitions: Vec<Vec<Row>>,
+    delay: i64,
+}
+
+impl Stream {
+    fn random(random: &mut StdRng, first_id: i64, keys: i64) -> Self {
+        let partitions = (0..random.random_range(1..4)).map(|partition| {
+            let (mut clock, disorder) = (random.random_range(0..20), random.random_range(1..10));
+            let count = random.random_range(0..80);
+            let row = |number: usize| {
+                clock += random.random_range(0..3);
+                Row {
+                    time: clock - random.random_range(0..disorder),
+                    place: (partition, number),
+                    key: random.random_bool(0.9).then(|| random.random_range(0..keys)),
+                    value: random.random_bool(0.9).then(|| random.random_range(-5..20)),
+                    id: first_id + (partition * 1000 + number) as i64,
+                }
+            };
+            (0..count).map(row).collect()
+        });
+        let partitions = partitions.collect();
+        Self { partitions, delay: random.random_range(0..8) }
+    }
+
+    /// The rows that are not late, in the order of time, and how many are.
+    fn on_time(&self, allowed: i64) -> (Vec<Row>, u64) {
+        let (mut rows, mut late) = (Vec::new(), 0);
+        for partition in &self.partitions {
+            let mut highest = i64::MIN / 2;
+            for row in partition {
+                match row.time < highest - self.delay - allowed {
+                    true => late += 1,
+                    false => rows.push(*row),
+                }
+                highest = highest.max(row.time);
+            }
+        }
+        rows.sort_by_key(|row| (row.time, row.place));
+        (rows, late)
+    }
+
+    fn script(&self, first: &[Option<String>]) -> Vec<Vec<Item>> {
+        let item = |row: &Row| {
+            let text = |value: Option<i64>| value.map(|value| value.to_string());
+            let time = Some(Timestamp(row.time * SECOND).to_string());
+            Item::Row([first, &[time, text(row.key), text(row.value), Some(row.id.to_string())]].concat())
+        };
+        self.partitions.iter().map(|rows| rows.iter().map(item).collect()).collect()
+    }
+}
+
+/// Runs a query over two streams in several ways.
+fn check(seed: u64, streams: [&Stream; 2], allowed: i64, sql: &str, expected: &[String], is_in_order: bool) {
+    let late: u64 = streams.iter().map(|stream| stream.on_time(allowed).1).sum();
+    let variants = [
+        (4096, 1, None, "ordered"),
+        (1, 3, None, "ordered"),
+        (7, 8, Some(seed), "ordered"),
+        (3, 17, Some(seed + 1), "ordered"),
+        (7, 2, Some(seed), "arrival"),
+    ];
+    for (batch_rows, workers, barriers, merge) in variants {
+        let scripts = [("a", streams[0].script(&[])), ("b", streams[1].script(&[Some("x".to_string())]))];
+        let tables = scripts.into_iter().map(|(name, script)| (name.to_string(), script));
+        let mut scripts = Scripts::new(tables.collect::<HashMap<_, _>>());
+        if let Some(seed) = barriers {
+            scripts = scripts.with_barriers(seed);
+        }
+        let mut engine = Engine::with_connectors(vec![Arc::new(scripts)]);
+        engine.reload_at_barriers();
+        // Columns of the same name are not at the same place.
+        let table = |name: &str, delay: i64, first: &str| {
+            format!(
+                "CREATE TABLE {name} ({first} ts TIMESTAMP, k BIGINT, v BIGINT, id BIGINT,
+                 WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH ('connector' = 'script');"
+            )
+        };
+        let setup = format!(
+            "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'merge' = '{merge}';
+             SET 'late.allowed' = '{allowed} s'; {} {}",
+            table("a", streams[0].delay, ""),
+            table("b", streams[1].delay, "x STRING, ")
+        );
+        engine.sql(&setup).unwrap();
+        let mut query = engine.sql(sql).unwrap();
+        let mut found = Vec::new();
+        for batch in query.by_ref() {
+            found.extend(show::lines(&batch.unwrap()).unwrap());
+        }
+        let mut expected = expected.to_vec();
+        if merge == "arrival" || !is_in_order {
+            found.sort();
+            expected.sort();
+        }
+        let variant = format!("seed {seed}, batch {batch_rows}, {workers} workers, {merge}\n{sql}");
+        for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert_eq!(found, expected, "row {number}, {variant}");
+        }
+        assert_eq!((found.len(), query.metrics().late_rows), (expected.len(), late), "rows and late rows, {variant}");
+    }
+}
+
+fn show(value: Option<i64>) -> String {
+    value.map_or("null".to_string(), |value| value.to_string())
+}
+
+#[test]
+fn joins_are_what_nested_loops_say() {
+    for seed in 0..CASES {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let keys = *[1, 4, 30].choose(random).unwrap();
+        let (left, right) = (Stream::random(random, 0, keys), Stream::random(random, 10_000, keys));
+        let kinds = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"];
+        let kind = *kinds.choose(random).unwrap();
+        let (from, to) = *[(-3, 2), (0, 0), (1, 6), (-9, -2), (-30, 30)].choose(random).unwrap();
+        let (has_key, has_condition) = (random.random_bool(0.8), random.random_bool(0.5));
+        let allowed = *[0, 0, 3].choose(random).unwrap();
+        let near = format!("b.ts BETWEEN a.ts + INTERVAL '{from}' SECOND AND a.ts + INTERVAL '{to}' SECOND");
+        let key = if has_key { "a.k = b.k AND " } else { "" };
+        let condition = if has_condition { " AND a.v < b.v" } else { "" };
+        let only_left = kind.contains("SEMI") || kind.contains("ANTI");
+        let columns = if only_left { "a.id" } else { "a.id, b.id" };
+        let sql = format!("SELECT {columns} FROM a {kind} b ON {key}{near}{condition}");
+
+        let (lefts, rights) = (left.on_time(allowed).0, right.on_time(allowed).0);
+        let are_pair = |one: &Row, other: &Row| {
+            let behind = other.time - one.time;
+            (from..=to).contains(&behind)
+                && (!has_key || one.key.is_some() && one.key == other.key)
+                && (!has_condition || one.value.zip(other.value).is_some_and(|(one, other)| one < other))
+        };
+        let pair = |one: Option<&Row>, other: Option<&Row>| {
+            format!("{} | {}", show(one.map(|row| row.id)), show(other.map(|row| row.id)))
+        };
+        let mut expected = Vec::new();
+        if kind == "RIGHT JOIN" {
+            for row in &rights {
+                let partners: Vec<_> = lefts.iter().filter(|other| are_pair(other, row)).collect();
+                expected.extend(partners.iter().map(|other| pair(Some(other), Some(row))));
+                expected.extend(partners.is_empty().then(|| pair(None, Some(row))));
+            }
+        } else {
+            for row in &lefts {
+                let partners: Vec<_> = rights.iter().filter(|other| are_pair(row, other)).collect();
+                match kind {
+                    "LEFT SEMI JOIN" => expected.extend((!partners.is_empty()).then(|| row.id.to_string())),
+                    "LEFT ANTI JOIN" => expected.extend(partners.is_empty().then(|| row.id.to_string())),
+                    _ => expected.extend(partners.iter().map(|other| pair(Some(row), Some(other)))),
+                }
+                let is_outer = matches!(kind, "LEFT JOIN" | "FULL JOIN");
+                expected.extend((is_outer && partners.is_empty()).then(|| pair(Some(row), None)));
+            }
+        }
+        if kind == "FULL JOIN" {
+            let lonely = rights.iter().filter(|row| !lefts.iter().any(|other| are_pair(other, row)));
+            expected.extend(lonely.map(|row| pair(None, Some(row))));
+        }
+        check(seed, [&left, &right], allowed, &sql, &expected, kind != "FULL JOIN");
+    }
+}
+
+#[test]
+fn aggregates_over_the_rows_around_a_row_are_what_nested_loops_say() {
+    for seed in 0..CASES {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let keys = *[1, 4, 30].choose(random).unwrap();
+        let (base, other) = (Stream::random(random, 0, keys), Stream::random(random, 10_000, keys));
+        let is_union = random.random_bool(0.6);
+        let allowed = *[0, 0, 3].choose(random).unwrap();
+        let rows = random.random_bool(0.3).then(|| random.random_range(0..5));
+        let (from, to) = *[(-3, 2), (0, 0), (1, 6), (-9, -2), (-30, 0)].choose(random).unwrap();
+        let most = random.random_bool(0.3).then(|| random.random_range(1..6));
+        let [no_row, no_time, no_base] = [0.2, 0.2, 0.3].map(|chance| random.random_bool(chance));
+        let bound = |offset: i64| match offset {
+            0 => "CURRENT ROW".to_string(),
+            offset if offset < 0 => format!("{}s PRECEDING", -offset),
+            offset => format!("{offset}s FOLLOWING"),
+        };
+        let bounds = match rows {
+            Some(rows) => format!("ROWS BETWEEN {rows} PRECEDING AND CURRENT ROW"),
+            None => format!("ROWS_RANGE BETWEEN {} AND {}", bound(from), bound(to)),
+        };
+        let options = [
+            most.map(|most| format!("MAXSIZE {most}")),
+            no_row.then(|| "EXCLUDE CURRENT_ROW".to_string()),
+            no_time.then(|| "EXCLUDE CURRENT_TIME".to_string()),
+            no_base.then(|| "INSTANCE_NOT_IN_WINDOW".to_string()),
+        ];
+        let options = options.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        let union = if is_union { "UNION b" } else { "" };
+        let sql = format!(
+            "SELECT id, count(v) OVER w AS n, sum(v) OVER w AS s, max(v) OVER w AS m FROM a
+             WINDOW w AS ({union} PARTITION BY k ORDER BY ts {bounds} {options})"
+        );
+
+        let (bases, others) = (base.on_time(allowed).0, other.on_time(allowed).0);
+        // Rows of other inputs stand before those of the first of the same time.
+        let all = others.iter().filter(|_| is_union).map(|row| (*row, 0)).chain(bases.iter().map(|row| (*row, 1)));
+        let mut all: Vec<(Row, usize)> = all.collect();
+        all.sort_by_key(|(row, input)| (row.time, *input, row.place));
+        let result = |row: &Row| {
+            let own = all.iter().position(|(other, _)| other.id == row.id).unwrap();
+            let is_seen = |place: &usize| {
+                let ((other, input), is_itself) = (all[*place], *place == own);
+                let behind = other.time - row.time;
+                let is_near = if rows.is_some() { *place <= own } else { (from..=to).contains(&behind) };
+                let is_left_out = match is_itself {
+                    true => no_row,
+                    false => no_time && behind == 0 || no_base && input == 1,
+                };
+                other.key == row.key && is_near && !is_left_out
+            };
+            let mut seen: Vec<usize> = (0..all.len()).filter(is_seen).collect();
+            for most in rows.map(|rows| rows + usize::from(!no_row)).into_iter().chain(most) {
+                seen.drain(..seen.len().saturating_sub(most));
+            }
+            let values: Vec<i64> = seen.iter().filter_map(|place| all[*place].0.value).collect();
+            let sum = (!values.is_empty()).then(|| values.iter().sum());
+            format!("{} | {} | {} | {}", row.id, values.len(), show(sum), show(values.iter().max().copied()))
+        };
+        let expected: Vec<String> = bases.iter().map(result).collect();
+        let nothing = Stream { partitions: vec![Vec::new()], delay: 0 };
+        check(seed, [&base, if is_union { &other } else { &nothing }], allowed, &sql, &expected, true);
+    }
+}
