@@ -9,6 +9,7 @@
 //! * [`aggregate`]: GROUP BY
 //! * [`window`]: window functions
 //! * [`over`]: aggregates over the rows around a row
+//! * [`union`]: the other inputs of a window over a union
 //! * [`position`]: where rows stand in their source, if somebody asks
 //! * [`join`], [`distance`]: pairs of rows whose event times lie close to each other
 //! * [`names`]: names of columns that nobody named
@@ -20,6 +21,7 @@ mod names;
 mod over;
 mod position;
 mod stream;
+mod union;
 mod window;
 
 use std::{
