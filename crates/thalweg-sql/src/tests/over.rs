@@ -136,6 +136,15 @@ Sink result
                └─ Position
                   └─ Source s (stream, 2 partitions), watermark ts - 5 s
 
+SELECT origin FROM (SELECT origin, sum(delay) OVER (PARTITION BY origin ORDER BY ts) AS n FROM s) WHERE origin = 'JFK' AND random() > 0.5 AND n > 3
+Sink result
+└─ Map origin
+   └─ Filter origin = 'JFK' AND random() > 0.5 AND sum(delay) > 3
+      └─ Over by origin on ts: range the first to 0 compute sum(delay)
+         └─ Map origin, delay, ts, position
+            └─ Position
+               └─ Source s (stream, 2 partitions), watermark ts - 5 s
+
 SELECT origin, delay FROM s QUALIFY sum(delay) OVER (PARTITION BY origin ORDER BY ts) > 3
 Sink result
 └─ Map origin, delay
