@@ -11,6 +11,7 @@ use thalweg_core::{Error, Result};
 use super::{
     FUNCTIONS,
     clauses::{self, Clauses},
+    frame,
 };
 use crate::{diagnose, script};
 
@@ -44,7 +45,10 @@ impl VisitorMut for Resolving<'_> {
                 Some(WindowType::WindowSpec(spec)) => whole(spec.clone(), &windows),
             };
             match resolved.and_then(|spec| self.check(call, &spec).map(|()| spec)) {
-                Ok(spec) => call.over = Some(WindowType::WindowSpec(spec)),
+                Ok(mut spec) => {
+                    frame::plain(&mut spec);
+                    call.over = Some(WindowType::WindowSpec(spec));
+                }
                 Err(error) => return ControlFlow::Break(Box::new(error)),
             }
             ControlFlow::Continue(())

@@ -48,7 +48,10 @@ fn has_unit(token: Option<&TokenWithSpan>) -> bool {
 /// `10s OPEN PRECEDING`, and how many tokens it has.
 fn bound(digits: &str, tokens: &[TokenWithSpan], in_time: bool, is_start: bool) -> Result<(Vec<TokenWithSpan>, usize)> {
     let span = tokens[0].span;
-    let refused = |message: String, at: TokenSpan| Err(Error::query(message).with_hint(HINT).at(script::span(at)));
+    let refused = |message: String, at: TokenSpan| {
+        let hint = if in_time { HINT } else { "write a whole number: ROWS BETWEEN 9 PRECEDING AND CURRENT ROW" };
+        Err(Error::query(message).with_hint(hint).at(script::span(at)))
+    };
     let is = |i: usize, expected: &str| tokens.get(i).is_some_and(|token| is_word(token, expected));
     let is_side = |i: usize| is(i, "PRECEDING") || is(i, "FOLLOWING");
     let mut taken = 1;
