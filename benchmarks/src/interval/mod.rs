@@ -13,7 +13,6 @@
 //! Source: Zhang et al., "Scalable Online Interval Join on Modern Multicore Processors in OpenMLDB", §III to §V.
 
 mod buffer;
-#[cfg_attr(not(test), expect(dead_code, reason = "the engine does not know the question yet"))]
 mod engine;
 mod expected;
 mod feed;
@@ -125,6 +124,20 @@ fn throughput(report: &mut Report, workload: &Workload, ways: &[Way]) -> Result<
     let once = |way: &Way, wanted| {
         (way.join)(&Feed::new(&rows, workload, Pace::Fast), workload, way.mode, way.joiners, wanted)
     };
+    let memory = engine::memory(&rows).map_err(|error| error.to_string())?;
+    let ours = engine::expected(&rows, workload);
+    let engines = if ways.len() > ALGORITHMS.len() { vec![1, cores()] } else { vec![cores()] };
+    let engines = engines.into_iter().map(|parallelism| {
+        let (memory, workload) = (&memory, workload);
+        let run: Run<'_> = Box::new(move || {
+            let settings = format!("SET 'parallelism' = '{parallelism}';");
+            let batches = engine::engine(memory, workload, &settings).map_err(|error| error.to_string())?;
+            Ok(Box::new(move || ours.compare(&engine::found(&batches))))
+        });
+        let variant = format!("{}, thalweg, parallelism {parallelism}, final", workload.name);
+        let way = Way { name: "thalweg", join: key_oij::run, joiners: parallelism, mode: Mode::Final };
+        (way.case(workload, variant, &rows), run)
+    });
     let cases = ways.iter().map(|way| {
         let run: Run<'_> = Box::new(move || {
             let outcome = once(way, Wanted::Speed);
@@ -132,7 +145,7 @@ fn throughput(report: &mut Report, workload: &Workload, ways: &[Way]) -> Result<
         });
         (way.case(workload, way.called(workload), &rows), run)
     });
-    report.measure_beside(cases.collect())?;
+    report.measure_beside(cases.chain(engines).collect())?;
     for way in ways.iter().filter(|way| report.wants(&way.called(workload))).collect::<Vec<_>>() {
         // Looking closer takes time, so that it has a run of its own.
         let outcome = once(way, Wanted::Profile);

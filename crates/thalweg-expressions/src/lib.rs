@@ -21,6 +21,6 @@ mod floats;
 mod fused;
 mod lazy;
 
-pub use aggregate::{Call, aggregate};
+pub use aggregate::{Call, aggregate, aggregate_in_order};
 pub use compile::compile;
 pub use constant::constant_rows;

@@ -11,7 +11,11 @@ use datafusion_common::{
     config::ConfigOptions,
     tree_node::{Transformed, TreeNode},
 };
-use datafusion_expr::{Expr, LogicalPlan, expr_rewriter::NamePreserver, utils::merge_schema};
+use datafusion_expr::{
+    Expr, LogicalPlan,
+    expr_rewriter::NamePreserver,
+    utils::{merge_schema, split_conjunction},
+};
 use datafusion_optimizer::{
     Analyzer, ApplyOrder, Optimizer, OptimizerConfig, OptimizerContext, OptimizerRule,
     common_subexpr_eliminate::CommonSubexprEliminate, decorrelate_predicate_subquery::DecorrelatePredicateSubquery,
@@ -20,7 +24,11 @@ use datafusion_optimizer::{
     replace_distinct_aggregate::ReplaceDistinctWithAggregate, simplify_expressions::SimplifyExpressions,
 };
 
-use crate::{functions::Microseconds, guard, numbers, over::PruneOver};
+use crate::{
+    functions::Microseconds,
+    guard, numbers,
+    over::{OverNode, PruneOver},
+};
 
 /// The plan with the types of its expressions settled.
 pub(crate) fn analyze(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
@@ -40,7 +48,7 @@ pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<Log
         Arc::new(Simplify::default()),
         Arc::new(ReplaceDistinctWithAggregate::new()),
         Arc::new(EliminateDuplicatedExpr::new()),
-        Arc::new(PushDownFilter::new()),
+        Arc::new(EarlyFilters::default()),
         Arc::new(CommonParts::default()),
         Arc::new(PruneOver),
         Arc::new(OptimizeProjections::new()),
@@ -126,6 +134,40 @@ impl OptimizerRule for CommonParts {
         }
         let open = rewritten.data.transform_down(|node| under_its_names(node, guard::unguarded))?;
         Ok(Transformed::new_transformed(open.data, rewritten.transformed))
+    }
+}
+
+/// DataFusion's filters as early as possible. What is not the same for all rows of a key is asked behind OVER: before it, other
+/// rows would see fewer of them.
+#[derive(Debug, Default)]
+struct EarlyFilters {
+    inner: PushDownFilter,
+}
+
+impl OptimizerRule for EarlyFilters {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.inner.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if let LogicalPlan::Filter(filter) = &plan
+            && let LogicalPlan::Extension(extension) = &*filter.input
+            && extension.node.as_any().is::<OverNode>()
+            && split_conjunction(&filter.predicate)
+                .iter()
+                .any(|part| part.is_volatile() || part.column_refs().is_empty())
+        {
+            return Ok(Transformed::no(plan));
+        }
+        self.inner.rewrite(plan, config)
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is not there: each with the reason, and the way out where there is one.
 
+mod conditions;
+
 use arrow_schema::DataType;
 use datafusion_common::{
     DFSchema, NullEquality,
@@ -18,6 +20,9 @@ use crate::{
     script::{self, Words, is_word},
     types,
 };
+
+pub(crate) use conditions::remains;
+use conditions::{becomes_join, no_join};
 
 /// The words that give it away, what is said, and what to do.
 type Refusal = (&'static str, &'static str, &'static str);
@@ -224,28 +229,6 @@ pub(crate) fn check(plan: &LogicalPlan, words: &Words) -> Result<()> {
     refused.map_or(Ok(()), Err)
 }
 
-/// Refuses conditions that should have become joins, and have not.
-pub(crate) fn remains(plan: &LogicalPlan, words: &Words) -> Result<()> {
-    let mut found = false;
-    let walked = plan.apply(|node| {
-        let is_condition = |part: &Expr| Ok(matches!(part, Expr::Exists(_) | Expr::InSubquery(_)));
-        for expression in node.expressions() {
-            found |= expression.exists(is_condition)?;
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    walked.map_err(|error| diagnose::planning(error, words))?;
-    if found { Err(no_join(words)) } else { Ok(()) }
-}
-
-/// What is said of the query of EXISTS or IN that is more than a choice of rows.
-fn no_join(words: &Words) -> Error {
-    let at = words.find_keywords("EXISTS").or_else(|| words.find_keywords("IN ( SELECT"));
-    Error::query("the query in EXISTS or IN is none that rows can be joined with")
-        .with_hint("select rows with WHERE alone: EXISTS (SELECT * FROM b WHERE b.k = a.k AND b.ts BETWEEN a.ts AND …)")
-        .at(at.unwrap_or(words.start()))
-}
-
 /// The first refusal in a plan, or in the query of EXISTS or IN, which may name columns of the query around it.
 fn refuse(plan: &LogicalPlan, is_inner: bool, words: &Words) -> datafusion_common::Result<Option<Error>> {
     let mut refused = None;
@@ -281,19 +264,6 @@ fn refuse(plan: &LogicalPlan, is_inner: bool, words: &Words) -> datafusion_commo
         Ok(if refused.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(refused)
-}
-
-/// The query of a condition that becomes a join, and the value that is looked for in it.
-fn becomes_join(condition: &Expr) -> Option<(&LogicalPlan, Option<&Expr>)> {
-    match condition {
-        Expr::Not(inner) => match &**inner {
-            Expr::Exists(exists) => Some((&exists.subquery.subquery, None)),
-            _ => None,
-        },
-        Expr::Exists(exists) => Some((&exists.subquery.subquery, None)),
-        Expr::InSubquery(found) if !found.negated => Some((&found.subquery.subquery, Some(&found.expr))),
-        _ => None,
-    }
 }
 
 /// Refuses what cannot be computed from one row.

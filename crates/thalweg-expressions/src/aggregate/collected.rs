@@ -40,10 +40,13 @@ struct Plan {
     /// How to sort by each sort key.
     options: Vec<SortOptions>,
     is_distinct: bool,
+    /// Whether rows come as they are to be sorted.
+    is_sorted: bool,
 }
 
 impl Collected {
-    /// A function whose accumulators take `columns`: its arguments, then one column per sort key.
+    /// A function whose accumulators take `columns`: its arguments, then one column per sort key. Where it `is_sorted`, rows come in the
+    /// order that it sees them in.
     ///
     /// Errors: `Error::Query` if the columns cannot be sorted.
     pub fn new(
@@ -51,8 +54,9 @@ impl Collected {
         columns: Vec<DataType>,
         options: Vec<SortOptions>,
         is_distinct: bool,
+        is_sorted: bool,
     ) -> Result<Self> {
-        let plan = Plan { function, columns, options, is_distinct };
+        let plan = Plan { function, columns, options, is_distinct, is_sorted };
         plan.converters()?;
         Ok(Self(Arc::new(plan)))
     }
@@ -108,7 +112,9 @@ impl Plan {
     ) -> Result<datafusion_common::ScalarValue> {
         let [order, content] = keys;
         let mut rows: Vec<usize> = run.clone().collect();
-        rows.sort_unstable_by_key(|row| order.row(*row));
+        if !self.is_sorted {
+            rows.sort_unstable_by_key(|row| order.row(*row));
+        }
         if self.is_distinct {
             let mut seen = HashSet::new();
             rows.retain(|row| seen.insert(content.row(*row)));

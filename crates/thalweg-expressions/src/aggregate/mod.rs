@@ -54,14 +54,51 @@ pub type Native<'a> = &'a dyn Fn(&Signature<'_>) -> Option<Arc<dyn Aggregate>>;
 /// Errors: `Error::Query` for what DataFusion cannot compute, and for a function whose result depends on the order of rows
 ///         where no order is given.
 pub fn aggregate(call: &AggregateCall, input: &DFSchema, exact_floats: bool, native: Native<'_>) -> Result<Call> {
+    compiled(call, input, exact_floats, native, Arrival::AnyOrder)
+}
+
+/// Compiles an aggregate whose rows come in the order that it sees them in: an ORDER BY in the call is that order.
+///
+/// Errors: as [`aggregate`].
+pub fn aggregate_in_order(
+    call: &AggregateCall,
+    input: &DFSchema,
+    exact_floats: bool,
+    native: Native<'_>,
+) -> Result<Call> {
+    compiled(call, input, exact_floats, native, Arrival::InOrder)
+}
+
+/// How the rows of a group come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arrival {
+    /// So they are sorted, where the order matters.
+    AnyOrder,
+    /// In the order that matters.
+    InOrder,
+}
+
+fn compiled(
+    call: &AggregateCall,
+    input: &DFSchema,
+    exact_floats: bool,
+    native: Native<'_>,
+    arrival: Arrival,
+) -> Result<Call> {
     let text = thalweg_plan::written(&Expr::AggregateFunction(call.function.clone()));
     let about = |error: Error| error.about(Subject::Expression(text.clone()));
-    let Call { function, arguments, filter } = unnamed(call, input, exact_floats, native).map_err(about)?;
+    let Call { function, arguments, filter } = unnamed(call, input, exact_floats, native, arrival).map_err(about)?;
     let function = Arc::new(named::Named { inner: function, text: text.as_str().into() });
     Ok(Call { function, arguments, filter })
 }
 
-fn unnamed(call: &AggregateCall, input: &DFSchema, exact_floats: bool, native: Native<'_>) -> Result<Call> {
+fn unnamed(
+    call: &AggregateCall,
+    input: &DFSchema,
+    exact_floats: bool,
+    native: Native<'_>,
+    arrival: Arrival,
+) -> Result<Call> {
     let name = call.function.func.name();
     let params = &call.function.params;
     let filter = params.filter.as_ref().map(|filter| compile(filter, input)).transpose()?;
@@ -79,7 +116,7 @@ fn unnamed(call: &AggregateCall, input: &DFSchema, exact_floats: bool, native: N
     if keeps_nulls && let Some(function) = native(&signature) {
         return Ok(Call { function, arguments: compile_all(&given, input)?, filter });
     }
-    foreign(call, input, &kinds, filter)
+    foreign(call, input, &kinds, filter, arrival)
 }
 
 /// The arguments that matter: `count` only asks whether they are null.
@@ -102,9 +139,11 @@ fn foreign(
     input: &DFSchema,
     kinds: &[DataType],
     filter: Option<Arc<dyn Expression>>,
+    arrival: Arrival,
 ) -> Result<Call> {
     let (function, params) = (&call.function.func, &call.function.params);
     let name = function.name();
+    let comes_in_order = arrival == Arrival::InOrder && !params.distinct && !function.supports_within_group_clause();
     if name == "grouping" {
         return Err(Error::query("grouping() has no meaning without GROUPING SETS"));
     }
@@ -120,19 +159,20 @@ fn foreign(
         let arguments = compile_all(&params.args, input)?;
         return Ok(Call { function: Arc::new(merging::Merging::new(built)), arguments, filter });
     }
-    if params.order_by.is_empty() && !params.distinct && collected::needs_order(name) {
+    if params.order_by.is_empty() && !params.distinct && !comes_in_order && collected::needs_order(name) {
         return Err(Error::query(format!("{name} depends on the order of rows, and none is given"))
             .with_hint(format!("say the order: {name}(… ORDER BY …)")));
     }
     // The rows come sorted and without doubles, so the function itself need not know of that.
     let built = build(call, input, false)?;
     let mut arguments = compile_all(&params.args, input)?;
-    let order = params.order_by.iter();
+    let order = params.order_by.iter().filter(|_| !comes_in_order);
     arguments.extend(order.clone().map(|key| compile(&key.expr, input)).collect::<Result<Vec<_>>>()?);
     let mut columns = kinds_of(&params.args, input)?;
     columns.extend(kinds_of(order.clone().map(|key| &key.expr), input)?);
     let options = order.map(|key| arrow_schema::SortOptions::new(!key.asc, key.nulls_first)).collect();
-    let function = collected::Collected::new(built, columns, options, params.distinct)?;
+    let is_sorted = comes_in_order && collected::needs_order(name);
+    let function = collected::Collected::new(built, columns, options, params.distinct, is_sorted)?;
     Ok(Call { function: Arc::new(function), arguments, filter })
 }
 

@@ -165,6 +165,10 @@ fn a_row_takes_four_words_at_most() {
     writer.insert_batch((0..1_000_000).map(|n| row(n % 8, n as i64, n)));
     let bytes = (writer.bytes() - empty) as f64 / 1e6;
     assert!((26.0..32.0).contains(&bytes), "{bytes} bytes a row");
+    // Each of them comes before all others, so that its key is due earlier.
+    (1..=1_000_000).for_each(|n| writer.insert(row(n % 8, -(n as i64), n)));
+    let bytes = (writer.bytes() - empty) as f64 / 2e6;
+    assert!((26.0..32.0).contains(&bytes), "{bytes} bytes a row");
 }
 
 #[test]

@@ -11,6 +11,9 @@ use std::{
 use super::{Reader, Row, Shared, arena::Node, list::List, nodes::Nodes, order_of};
 use crate::{kernels::hash::mix, sync::Ordering};
 
+/// So many entries that are out of date are not worth the work to leave them behind.
+const DUE_LEAST: usize = 1000;
+
 /// Writes an index: one thread at a time, while [`Reader`]s search it.
 ///
 /// State: 27 bytes a row on average, and about 200 a key. Memory is used again, and kept until the writer and all readers are gone.
@@ -74,6 +77,9 @@ impl Writer {
         let mut rows = rows.into_iter().peekable();
         while let Some(row) = rows.next() {
             self.insert_run(row, |row| rows.next_if(|next| next.key == row.key));
+        }
+        if self.due.len() > 2 * self.keys() + DUE_LEAST {
+            self.due = self.rows_of.iter().map(|(key, rows)| Reverse((rows.due, *key))).collect();
         }
         // Release: who sees the frontier finds the rows.
         self.nodes.shared().frontier.0.store(self.inserted, Ordering::Release);

@@ -5,7 +5,7 @@ use thalweg_core::{
     error::{Span, lower_first},
 };
 
-use super::{near, no_number, two_columns};
+use super::{near, no_number, over, two_columns};
 use crate::{script::Words, types};
 
 /// What DataFusion's planner says, at the place it means.
@@ -111,29 +111,19 @@ pub(super) fn plan_message(message: &str, words: &Words, place: Option<Span>) ->
             .with_hint("cast it: -CAST(x AS DOUBLE)")
             .at(place.unwrap_or(words.start()));
     }
+    if let Some((_, found)) = message.split_once("condition must be boolean type, but got ") {
+        // Here types are written as in Rust.
+        let found = flink_words(&found.replace("Timestamp(Microsecond, None)", "Timestamp(µs)"));
+        return Error::query(format!("the condition is {found}, expected BOOLEAN"))
+            .with_hint("compare it with something: x > 0")
+            .at(place.unwrap_or(words.start()));
+    }
     let is_wrong = |clause: &&str| ["to be", "must be"].iter().any(|be| message.contains(&format!("{clause} {be}")));
     if let Some(clause) = ["LIMIT", "OFFSET"].into_iter().find(is_wrong) {
         return no_number(clause, words);
     }
-    if message.starts_with("Window function calls cannot be nested") || message.contains("contain window function") {
-        return Error::query("OVER stands in a call of an aggregate")
-            .with_hint("compute the inner one in a subquery in FROM")
-            .at(words.find_keywords("OVER").unwrap_or(words.start()));
-    }
-    if message.starts_with("Aggregate ORDER BY is not implemented for window") {
-        return Error::query("a call with OVER has no order of its own")
-            .with_hint("leave ORDER BY out: rows stand in the order of the window")
-            .at(place.unwrap_or(words.start()));
-    }
-    if message.starts_with("OVER and WITHIN GROUP clause cannot be used together") {
-        return Error::query("WITHIN GROUP and OVER do not stand behind one call")
-            .with_hint("write the value as the first argument: percentile_cont(x, 0.5) OVER (…)")
-            .at(place.unwrap_or(words.start()));
-    }
-    if message.contains("requires exactly one ORDER BY column") {
-        return Error::query("a frame of RANGE asks for one ORDER BY: that of the event time")
-            .with_hint("write OVER (PARTITION BY … ORDER BY ts RANGE …)")
-            .at(place.unwrap_or(words.start()));
+    if let Some(error) = over::message(message, words) {
+        return error.at(place.unwrap_or(words.start()));
     }
     let at = place.unwrap_or(words.start());
     if let Some((pair, _)) =

@@ -2,12 +2,14 @@
 //!
 //! * [`caret`]: an error with the line of SQL that it is about
 //! * [`messages`]: what DataFusion's planner says, in our words
+//! * [`over`]: what it says of OVER
 //! * [`wording`]: what is left of Arrow's and DataFusion's words, wherever it comes from
 //! * [`culprit`]: which expression a query cannot be planned with
 
 mod caret;
 mod culprit;
 mod messages;
+mod over;
 mod wording;
 
 use datafusion_common::{Column, DataFusionError, SchemaError, TableReference};

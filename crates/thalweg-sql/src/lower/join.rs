@@ -3,12 +3,12 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use arrow_schema::Field;
-use datafusion_common::{DFSchema, DFSchemaRef, JoinType};
+use datafusion_common::{DFSchemaRef, JoinType};
 use datafusion_expr::{
     BinaryExpr, Expr, LogicalPlan, Operator, logical_plan,
     utils::{conjunction, split_conjunction},
 };
-use thalweg_core::{Error, Result};
+use thalweg_core::{Error, Result, error::Span};
 use thalweg_plan::{
     Node, NodeId, StreamSchema,
     node::{IntervalJoin, JoinKind},
@@ -46,38 +46,31 @@ impl Lowering<'_> {
         else {
             return Err(self.unbounded(&left, &right));
         };
+        let schema = self.joined(kind, &left_schema, &right_schema, [left_time, right_time]);
         let pair = self.pair(&left_schema, &right_schema, JoinKind::Inner);
-        let rebase = |stream: &Stream, expression: &Expr, columns: &DFSchema| {
-            stream.rebase(expression, columns).map_err(|error| diagnose::planning(error, self.words))
-        };
-        let keys = conditions
-            .keys
-            .iter()
-            .map(|(a, b)| Ok((rebase(&left, a, &left_schema.columns)?, rebase(&right, b, &right_schema.columns)?)));
+        let keys = conditions.keys.iter().map(|(a, b)| Ok((self.rebase(&left, a)?, self.rebase(&right, b)?)));
         let keys = keys.collect::<Result<Vec<_>>>()?;
-        let condition = conjunction(conditions.others);
-        let condition = condition.map(|condition| rebase(&both, &condition, &pair)).transpose()?;
-        let is_half = matches!(kind, JoinKind::Semi | JoinKind::Anti);
-        let width = left_schema.columns.fields().len();
-        let schema = StreamSchema {
-            columns: if is_half {
-                Arc::clone(&left_schema.columns)
-            } else {
-                self.pair(&left_schema, &right_schema, kind)
-            },
+        let condition = conjunction(conditions.others).map(|condition| both.rebase(&condition, &pair)).transpose();
+        let condition = condition.map_err(|error| diagnose::planning(error, self.words))?;
+        let node = IntervalJoin { kind, keys, times: [left_time, right_time], distance, condition, pair };
+        let id = self.plan.add(Node::IntervalJoin(node), vec![left.node, right.node], schema);
+        let slots = if is_half(kind) { left.slots } else { both.slots };
+        Ok(Stream { node: id, columns: Arc::clone(&join.schema), slots, pending: None })
+    }
+
+    /// What a join gives.
+    fn joined(&self, kind: JoinKind, left: &StreamSchema, right: &StreamSchema, times: [usize; 2]) -> StreamSchema {
+        StreamSchema {
+            columns: if is_half(kind) { Arc::clone(&left.columns) } else { self.pair(left, right, kind) },
             time: match kind {
-                JoinKind::Right => Some(width + right_time),
+                JoinKind::Right => Some(left.columns.fields().len() + times[1]),
                 JoinKind::Full => None,
-                _ => Some(left_time),
+                _ => Some(times[0]),
             },
             window: None,
             position: None,
-            is_bounded: left_schema.is_bounded && right_schema.is_bounded,
-        };
-        let node = IntervalJoin { kind, keys, times: [left_time, right_time], distance, condition, pair };
-        let id = self.plan.add(Node::IntervalJoin(node), vec![left.node, right.node], schema);
-        let slots = if is_half { left.slots } else { both.slots };
-        Ok(Stream { node: id, columns: Arc::clone(&join.schema), slots, pending: None })
+            is_bounded: left.is_bounded && right.is_bounded,
+        }
     }
 
     /// One side with the columns that are read, its event time, and where its rows stand in their source.
@@ -105,6 +98,7 @@ impl Lowering<'_> {
         self.unique(fields)
     }
 
+    /// What must be true of a pair, by what is done with it.
     fn conditions(
         &self,
         join: &logical_plan::Join,
@@ -149,7 +143,7 @@ impl Lowering<'_> {
         Ok(conditions)
     }
 
-    fn join_place(&self) -> thalweg_core::error::Span {
+    fn join_place(&self) -> Span {
         let found =
             ["JOIN", "EXISTS", "IN ( SELECT", "FROM"].into_iter().find_map(|word| self.words.find_keywords(word));
         found.unwrap_or(self.words.start())
@@ -214,6 +208,11 @@ impl Lowering<'_> {
             _ => planned.inputs.iter().find_map(|input| self.unmarked(*input)),
         }
     }
+}
+
+/// Whether only rows of the left side come out.
+fn is_half(kind: JoinKind) -> bool {
+    matches!(kind, JoinKind::Semi | JoinKind::Anti)
 }
 
 /// Which rows come out, and whether the sides are turned for it.

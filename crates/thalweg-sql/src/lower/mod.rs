@@ -9,6 +9,8 @@
 //! * [`aggregate`]: GROUP BY
 //! * [`window`]: window functions
 //! * [`over`]: aggregates over the rows around a row
+//! * [`union`]: the other inputs of a window over a union
+//! * [`position`]: where rows stand in their source, if somebody asks
 //! * [`join`], [`distance`]: pairs of rows whose event times lie close to each other
 //! * [`names`]: names of columns that nobody named
 
@@ -17,7 +19,9 @@ mod distance;
 mod join;
 mod names;
 mod over;
+mod position;
 mod stream;
+mod union;
 mod window;
 
 use std::{
@@ -36,6 +40,7 @@ use thalweg_plan::{
 };
 
 use crate::{diagnose, over::OverNode, planner::Readable, script::Words};
+use position::position_field;
 use stream::{Slot, Stream};
 
 /// A plan that gives the logical plan's columns to the sink.
@@ -153,26 +158,6 @@ impl Lowering<'_> {
             None => (0..readable.columns.fields().len()).map(Slot::Column).collect(),
         };
         Ok(Stream { node, columns: Arc::clone(logical), slots, pending: None })
-    }
-
-    /// Lowers something of whose rows it is asked, or not, where they stand in their source.
-    fn with_positions<T>(&mut self, wanted: bool, lower: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let before = std::mem::replace(&mut self.wants_positions, wanted);
-        let lowered = lower(self);
-        self.wants_positions = before;
-        lowered
-    }
-
-    /// Appends where each row of a source stands in it, if somebody asks.
-    fn position(&mut self, source: NodeId) -> NodeId {
-        if !self.wants_positions {
-            return source;
-        }
-        let schema = self.plan.node(source).schema.clone();
-        let fields = schema.columns.fields().iter().map(|field| field.as_ref().clone());
-        let columns = self.unique(fields.chain([position_field()]));
-        let position = Some(schema.columns.fields().len());
-        self.plan.add(Node::Position, vec![source], StreamSchema { columns, position, ..schema })
     }
 
     fn values(&mut self, rows: Vec<Vec<Expr>>, logical: &DFSchemaRef) -> Stream {
@@ -417,11 +402,6 @@ enum Hidden {
 /// One row of which nothing is asked, as below `SELECT 1`.
 fn is_one_row(logical: &LogicalPlan) -> bool {
     matches!(logical, LogicalPlan::EmptyRelation(empty) if empty.produce_one_row)
-}
-
-/// Where a row stands in its source.
-fn position_field() -> Field {
-    Field::new("position", DataType::Int64, false)
 }
 
 /// The columns of a map that is being put together.

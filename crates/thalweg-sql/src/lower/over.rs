@@ -2,23 +2,24 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use arrow_schema::{DataType, Field};
+use arrow_schema::Field;
 use datafusion_common::{Column, DFSchemaRef};
 use datafusion_expr::{Expr, ExprSchemable, expr::Sort, logical_plan::Extension};
 use thalweg_core::{Error, Result, error::Span};
 use thalweg_plan::{
-    Node, NodeId, StreamSchema,
+    Node, StreamSchema,
     node::{AggregateCall, Frame, Over},
 };
 
 use super::{
-    Lowering, MapBuilder,
+    Lowering,
     stream::{Slot, Stream},
+    union::Other,
 };
 use crate::{
     diagnose,
     over::{OverNode, Shape},
-    types, windowing,
+    windowing,
 };
 
 impl Lowering<'_> {
@@ -30,6 +31,7 @@ impl Lowering<'_> {
         let base = inputs.next().ok_or_else(|| Error::bug("OVER has an input"))?;
         let base = self.settle(base)?;
         self.check_order(&base, node)?;
+        let base = self.apart(base, node)?;
         let base = self.narrow_base(base, node);
         let time = base.slot_of(&node.time).and_then(Slot::column);
         let time = time.ok_or_else(|| Error::bug("the order of OVER is a column of its input"))?;
@@ -38,8 +40,8 @@ impl Lowering<'_> {
         for (input, (name, at)) in inputs.zip(&node.others) {
             let at = Span { line: at.0, column: at.1, width: at.2 };
             let input = self.settle(input)?;
-            let (other, time) = self.other(input, &base, node, (name, at))?;
-            nodes.push(other);
+            let (id, time) = self.other(input, &base, node, &Other { name, at })?;
+            nodes.push(id);
             times.push(time);
         }
         let (frames, slots, columns) = self.frames(&base, node)?;
@@ -111,66 +113,6 @@ impl Lowering<'_> {
         }
     }
 
-    /// Another input of a union, with the columns of the base that are read, under their names, and where its event time is.
-    fn other(
-        &mut self,
-        input: Stream,
-        base: &Stream,
-        node: &OverNode,
-        (name, at): (&str, Span),
-    ) -> Result<(NodeId, usize)> {
-        let target = self.schema(base).columns.clone();
-        let schema = self.schema(&input).clone();
-        let of = |column: &str| {
-            let found = input.columns.fields().iter().position(|field| field.name() == column)?;
-            input.slots[found].column()
-        };
-        let mut map = MapBuilder::default();
-        let mut time = None;
-        let logical = base.columns.iter().zip(&base.slots);
-        let mut added = BTreeSet::new();
-        let read = node.read();
-        for ((_, field), slot) in logical.filter(|((_, field), _)| read.contains(field.name())) {
-            let (Some(wanted), Some(given)) = (slot.column(), of(field.name())) else {
-                return Err(Error::bug(format!("{name} has a column {}", field.name())));
-            };
-            if !added.insert(wanted) {
-                continue;
-            }
-            let is_time = base.slot_of(&node.time) == Some(*slot);
-            if is_time && schema.time != Some(given) {
-                return Err(self.no_time(&schema, given, field.name(), Some(name)).at(at));
-            }
-            let field = target.field(wanted).as_ref().clone();
-            let source = schema.columns.field(given);
-            let column = Expr::Column(Column::from_name(source.name()));
-            let (have, want) = (source.data_type(), field.data_type());
-            let is_same = have == want;
-            let other = || {
-                let (have, want) = (types::flink_name(have), types::flink_name(want));
-                Error::query(format!("column \"{}\" of {name} is {have}, expected {want}", field.name()))
-                    .with_hint("cast it in a query: (SELECT CAST(x AS …) AS x, … FROM …)")
-                    .at(at)
-            };
-            let value = match is_same {
-                true => column,
-                false if are_alike(have, want) => column.cast_to(want, &*schema.columns).map_err(|_| other())?,
-                false => return Err(other()),
-            };
-            let nullable = source.is_nullable();
-            let added = map.add(value, field.with_nullable(nullable), is_same.then_some(given));
-            if is_time {
-                time = Some(added);
-            }
-        }
-        if let Some(position) = schema.position {
-            let field = schema.columns.field(position).as_ref().clone();
-            map.add(Expr::Column(Column::from_name(field.name())), field, Some(position));
-        }
-        let time = time.ok_or_else(|| Error::bug("a union has the column of its order"))?;
-        Ok((self.add_map(input.node, map), time))
-    }
-
     fn check_order(&self, stream: &Stream, node: &OverNode) -> Result<()> {
         let schema = self.schema(stream);
         let column = stream.slot_of(&node.time).and_then(Slot::column);
@@ -188,7 +130,7 @@ impl Lowering<'_> {
     }
 
     /// The refusal of an order that is not that of event time.
-    fn no_time(&self, schema: &StreamSchema, column: usize, name: &str, table: Option<&str>) -> Error {
+    pub(super) fn no_time(&self, schema: &StreamSchema, column: usize, name: &str, table: Option<&str>) -> Error {
         let field = schema.columns.field(column);
         let of = table.map_or(String::new(), |table| format!(" of {table}"));
         let error = Error::query(format!("column \"{name}\"{of} does not carry the event time of its stream"));
@@ -207,11 +149,6 @@ impl Lowering<'_> {
             None => windowing::cast_hint(name, field.data_type()),
         })
     }
-}
-
-/// Whether values of one type are cast to the other without a word.
-fn are_alike(have: &DataType, want: &DataType) -> bool {
-    have.is_null() || have.is_numeric() && want.is_numeric() || have.is_string() && want.is_string()
 }
 
 fn frame(shape: &Shape) -> Frame {

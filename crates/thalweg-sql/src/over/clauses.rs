@@ -148,6 +148,14 @@ pub(crate) fn written(expression: &Expr) -> String {
     shown.to_string()
 }
 
+/// The number of the clauses that stand among the keys of a window.
+pub(super) fn number(key: &Expr) -> Option<usize> {
+    let Expr::Function(call) = key else { return None };
+    let FunctionArguments::List(list) = &call.args else { return None };
+    is_clauses(call)?;
+    list.args.first()?.to_string().parse().ok()
+}
+
 /// What an input of a union is called, and where it stands.
 pub(super) fn place(query: &Query, number: usize) -> (String, Span) {
     let at = script::span(query.body.span());

@@ -3,14 +3,33 @@
 use arrow_schema::{DataType, IntervalUnit};
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, WindowFrame, WindowFrameBound, WindowFrameUnits};
+use sqlparser::ast::{self, WindowSpec};
 use thalweg_core::{Error, Interval, Result};
 use thalweg_plan::node::FrameBounds;
 
 use super::Clauses;
 use crate::windowing::{NotFixed, micros};
 
+/// The bounds of a window as DataFusion reads them: `INTERVAL 5 SECOND` is `INTERVAL '5' SECOND`, and without parentheses.
+pub(super) fn plain(spec: &mut WindowSpec) {
+    use ast::WindowFrameBound::{Following, Preceding};
+    let Some(frame) = &mut spec.window_frame else { return };
+    for bound in [Some(&mut frame.start_bound), frame.end_bound.as_mut()].into_iter().flatten() {
+        let (Preceding(Some(span)) | Following(Some(span))) = bound else { continue };
+        while let ast::Expr::Nested(inner) = &mut **span {
+            *span = std::mem::replace(inner, Box::new(ast::Expr::value(ast::Value::Null)));
+        }
+        if let ast::Expr::Interval(interval) = &mut **span
+            && let ast::Expr::Value(value) = &mut *interval.value
+            && let ast::Value::Number(digits, _) = &value.value
+        {
+            value.value = ast::Value::SingleQuotedString(digits.clone());
+        }
+    }
+}
+
 /// Which rows around a row a call looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     pub bounds: Bounds,
     /// The last so many of these only.
@@ -21,7 +40,7 @@ pub(crate) struct Shape {
 }
 
 /// From where to where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Bounds {
     /// By event time, in microseconds behind the row's; `None` is without end.
     Range { from: Option<i64>, to: i64 },

@@ -3,13 +3,17 @@
 use std::{collections::HashMap, ops::ControlFlow};
 
 use sqlparser::ast::{
-    Expr, Ident, NamedWindowExpr, Query, Select, Spanned, VisitMut, VisitorMut, WindowSpec, WindowType,
+    Expr, Function, Ident, NamedWindowExpr, Query, Select, Spanned, VisitMut, VisitorMut, WindowSpec, WindowType,
     visit_expressions_mut,
 };
 use thalweg_core::{Error, Result};
 
-use super::{Clauses, FUNCTIONS};
-use crate::{diagnose, dialect::WINDOW_CLAUSES, script};
+use super::{
+    FUNCTIONS,
+    clauses::{self, Clauses},
+    frame,
+};
+use crate::{diagnose, script};
 
 /// Puts windows in the place of their names, and refuses what their clauses say nothing to.
 ///
@@ -35,17 +39,16 @@ impl VisitorMut for Resolving<'_> {
         };
         let mut resolve = |expression: &mut Expr| {
             let Expr::Function(call) = expression else { return ControlFlow::Continue(()) };
-            let resolved = match &mut call.over {
+            let resolved = match &call.over {
                 None => return ControlFlow::Continue(()),
                 Some(WindowType::NamedWindow(name)) => spec(name, &windows),
                 Some(WindowType::WindowSpec(spec)) => whole(spec.clone(), &windows),
             };
-            let checked = resolved.and_then(|spec| {
-                self.check(&call.name.to_string(), &spec).map_err(|error| error.at(script::span(call.name.span())))?;
-                Ok(spec)
-            });
-            match checked {
-                Ok(spec) => call.over = Some(WindowType::WindowSpec(spec)),
+            match resolved.and_then(|spec| self.check(call, &spec).map(|()| spec)) {
+                Ok(mut spec) => {
+                    frame::plain(&mut spec);
+                    call.over = Some(WindowType::WindowSpec(spec));
+                }
                 Err(error) => return ControlFlow::Break(Box::new(error)),
             }
             ControlFlow::Continue(())
@@ -60,26 +63,17 @@ impl VisitorMut for Resolving<'_> {
 
 impl Resolving<'_> {
     /// Functions that look at rows by their number have no use for a choice of rows.
-    fn check(&self, function: &str, spec: &WindowSpec) -> Result<()> {
-        let marker = spec.partition_by.first().filter(|key| key.to_string().starts_with(WINDOW_CLAUSES));
-        let has_flags = marker.is_some()
-            && self.clauses.iter().any(|clauses| {
-                clauses.has_flags() && marker.is_some_and(|marker| self.number(marker) == Some(clauses))
-            });
-        let name = function.to_lowercase();
-        if !has_flags || !FUNCTIONS.contains(&name.as_str()) {
+    fn check(&self, call: &Function, spec: &WindowSpec) -> Result<()> {
+        let clauses = spec.partition_by.iter().find_map(clauses::number).and_then(|number| self.clauses.get(number));
+        let name = call.name.to_string().to_lowercase();
+        if !clauses.is_some_and(Clauses::has_flags) || !FUNCTIONS.contains(&name.as_str()) {
             return Ok(());
         }
-        Err(Error::query(format!(
+        let message = format!(
             "{name} counts all rows of a window: MAXSIZE, EXCLUDE and INSTANCE_NOT_IN_WINDOW mean nothing to it"
-        ))
-        .with_hint("give it a window of its own, without them"))
-    }
-
-    fn number(&self, marker: &Expr) -> Option<&Clauses> {
-        let text = marker.to_string();
-        let digits = text.rsplit_once('(')?.1.trim_end_matches(')');
-        self.clauses.get(digits.parse::<usize>().ok()?)
+        );
+        let error = Error::query(message).with_hint("give it a window of its own, without them");
+        Err(error.at(script::span(call.name.span())))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tokens → a statement. Queries and expressions are sqlparser's; the statements around them are read here.
 
+mod frame;
 mod over;
 mod reader;
 mod table;

@@ -12,6 +12,7 @@
 use sqlparser::tokenizer::{Span as TokenSpan, Token, TokenWithSpan};
 use thalweg_core::{Error, Result};
 
+use super::frame;
 use crate::{
     diagnose,
     dialect::WINDOW_CLAUSES,
@@ -21,12 +22,6 @@ use crate::{
 /// The words that a window may begin with, or that follow the name of another window.
 const HEADS: [&str; 9] =
     ["UNION", "PARTITION", "ORDER", "ROWS", "RANGE", "ROWS_RANGE", "MAXSIZE", "EXCLUDE", "INSTANCE_NOT_IN_WINDOW"];
-
-/// How many microseconds a unit has, in ROWS_RANGE.
-const UNITS: [(&str, i64); 4] = [("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000), ("d", 86_400_000_000)];
-
-const BOUND_HINT: &str =
-    "write 10s PRECEDING: the units are s, m (minutes), h and d, and a bare number is milliseconds";
 
 /// The tokens with each window as sqlparser reads it.
 ///
@@ -39,7 +34,7 @@ pub(super) fn rewritten(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> 
         if is_window(tokens, at)
             && let Some(close) = closing(tokens, at)
         {
-            out.extend(window(&rewritten(&tokens[at + 1..close])?)?);
+            out.extend(Window::new(&rewritten(&tokens[at + 1..close])?).rewritten()?);
             at = close;
         } else {
             at += 1;
@@ -50,8 +45,8 @@ pub(super) fn rewritten(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> 
 
 /// Whether a parenthesis opens a window: behind OVER, or in `WINDOW w AS (…)`.
 fn is_window(tokens: &[TokenWithSpan], at: usize) -> bool {
-    let is_head = |i: usize| tokens.get(i).is_some_and(|token| HEADS.iter().any(|head| is_word(token, head)));
-    let is_behind = |word: &str| at > 0 && is_word(&tokens[at - 1], word);
+    let is_head = |i: usize| is(tokens, i, &HEADS);
+    let is_behind = |word: &str| at > 0 && is(tokens, at - 1, &[word]);
     let is_name = || tokens.get(at + 1).is_some_and(|token| matches!(token.token, Token::Word(_)));
     tokens[at].token == Token::LParen
         && (is_behind("OVER") || is_behind("AS") && (is_head(at + 1) || is_name() && is_head(at + 2)))
@@ -69,56 +64,85 @@ fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
     })
 }
 
-/// The tokens between the parentheses of a window.
-fn window(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> {
-    let tops = top_level(tokens);
-    let is =
-        |i: usize, words: &[&str]| tokens.get(i).is_some_and(|token| words.iter().any(|word| is_word(token, word)));
-    let name = usize::from(tokens.first().is_some_and(|t| matches!(t.token, Token::Word(_))) && !is(0, &HEADS));
-    let find = |from: usize, test: &dyn Fn(usize) -> bool| {
-        tops.iter().copied().find(|i| *i >= from && test(*i)).unwrap_or(tokens.len())
-    };
-    let begins_clause = |i: usize| {
-        let is_value = |token: &TokenWithSpan| matches!(token.token, Token::Number(..) | Token::SingleQuotedString(_));
-        is(i, &["MAXSIZE"]) && tokens.get(i + 1).is_some_and(is_value)
-            || is(i, &["EXCLUDE"]) && is(i + 1, &["CURRENT", "CURRENT_ROW", "CURRENT_TIME"])
-            || is(i, &["INSTANCE_NOT_IN_WINDOW"])
-    };
-    let begins_frame = |i: usize| {
-        let is_bound = || tokens.get(i + 1).is_some_and(|next| matches!(next.token, Token::Number(..)));
-        is(i, &["ROWS", "RANGE", "ROWS_RANGE"])
-            && (is(i + 1, &["BETWEEN", "UNBOUNDED", "CURRENT", "INTERVAL"]) || is_bound())
-    };
-    let has_union = is(name, &["UNION"]);
-    let ends_union = |i: usize| is(i, &["PARTITION", "ORDER"]) || begins_frame(i) || begins_clause(i);
-    let keys = if has_union { find(name + 1, &ends_union) } else { name };
-    let clauses = find(keys, &begins_clause);
-    let frame = find(keys, &begins_frame).min(clauses);
-    let mut out = tokens[..name].to_vec();
-    let mut rest = &tokens[keys..frame];
-    if has_union || clauses < tokens.len() {
-        let at = tokens[if has_union { name } else { clauses }].span;
-        let has_keys = is(keys, &["PARTITION"]) && is(keys + 1, &["BY"]);
-        match has_keys {
-            true => out.extend_from_slice(&tokens[keys..keys + 2]),
-            false => out.extend([word("PARTITION", at), word("BY", at)]),
-        }
-        out.push(token(Token::CustomBinaryOperator(WINDOW_CLAUSES.to_string()), at));
-        out.push(token(Token::LParen, at));
-        if has_union {
-            out.extend(inputs(&tokens[name], &tokens[name + 1..keys])?);
-        }
-        out.push(token(Token::SemiColon, at));
-        out.extend(flags(&tokens[clauses..])?);
-        out.push(token(Token::RParen, at));
-        if has_keys {
-            out.push(token(Token::Comma, at));
-            rest = &tokens[keys + 2..frame];
+/// The parts of a window, in the order in which they stand.
+struct Window<'a> {
+    /// The name of the window that it builds on.
+    name: &'a [TokenWithSpan],
+    /// UNION, and the inputs behind it.
+    union: Option<(&'a TokenWithSpan, &'a [TokenWithSpan])>,
+    /// PARTITION BY and ORDER BY.
+    keys: &'a [TokenWithSpan],
+    frame: &'a [TokenWithSpan],
+    clauses: &'a [TokenWithSpan],
+}
+
+impl<'a> Window<'a> {
+    fn new(tokens: &'a [TokenWithSpan]) -> Self {
+        let tops = top_level(tokens);
+        let find = |from: usize, test: &dyn Fn(&[TokenWithSpan]) -> bool| {
+            tops.iter().copied().find(|i| *i >= from && test(&tokens[*i..])).unwrap_or(tokens.len())
+        };
+        let has_name = matches!(tokens, [TokenWithSpan { token: Token::Word(_), .. }, ..]) && !is(tokens, 0, &HEADS);
+        let name = usize::from(has_name);
+        let has_union = is(tokens, name, &["UNION"]);
+        let ends_union =
+            |rest: &[TokenWithSpan]| is(rest, 0, &["PARTITION", "ORDER"]) || begins_frame(rest) || begins_clause(rest);
+        let keys = if has_union { find(name + 1, &ends_union) } else { name };
+        let clauses = find(keys, &begins_clause);
+        let frame = find(keys, &begins_frame).min(clauses);
+        Self {
+            name: &tokens[..name],
+            union: has_union.then(|| (&tokens[name], &tokens[name + 1..keys])),
+            keys: &tokens[keys..frame],
+            frame: &tokens[frame..clauses],
+            clauses: &tokens[clauses..],
         }
     }
-    out.extend_from_slice(rest);
-    out.extend(bounds(&tokens[frame..clauses])?);
-    Ok(out)
+
+    /// The window as sqlparser reads it.
+    fn rewritten(&self) -> Result<Vec<TokenWithSpan>> {
+        let mut out = self.name.to_vec();
+        let first = self.union.map(|(union, _)| union).or(self.clauses.first());
+        let mut keys = self.keys;
+        if let Some(at) = first.map(|token| token.span) {
+            let has_keys = is(keys, 0, &["PARTITION"]) && is(keys, 1, &["BY"]);
+            out.extend([word("PARTITION", at), word("BY", at)]);
+            out.push(token(Token::CustomBinaryOperator(WINDOW_CLAUSES.to_string()), at));
+            out.push(token(Token::LParen, at));
+            if let Some((union, tokens)) = self.union {
+                out.extend(inputs(union, tokens)?);
+            }
+            out.push(token(Token::SemiColon, at));
+            out.extend(flags(self.clauses)?);
+            out.push(token(Token::RParen, at));
+            if has_keys {
+                out.push(token(Token::Comma, at));
+                keys = &keys[2..];
+            }
+        }
+        out.extend_from_slice(keys);
+        out.extend(frame::rewritten(self.frame)?);
+        Ok(out)
+    }
+}
+
+/// Whether the token at a place is one of these words.
+fn is(tokens: &[TokenWithSpan], at: usize, words: &[&str]) -> bool {
+    tokens.get(at).is_some_and(|token| words.iter().any(|word| is_word(token, word)))
+}
+
+/// Columns may be called like clauses, so that what follows is asked too.
+fn begins_clause(tokens: &[TokenWithSpan]) -> bool {
+    let is_value = |token: &TokenWithSpan| matches!(token.token, Token::Number(..) | Token::SingleQuotedString(_));
+    is(tokens, 0, &["MAXSIZE"]) && tokens.get(1).is_some_and(is_value)
+        || is(tokens, 0, &["EXCLUDE"]) && is(tokens, 1, &["CURRENT", "CURRENT_ROW", "CURRENT_TIME"])
+        || is(tokens, 0, &["INSTANCE_NOT_IN_WINDOW"])
+}
+
+fn begins_frame(tokens: &[TokenWithSpan]) -> bool {
+    let is_bound = || tokens.get(1).is_some_and(|next| matches!(next.token, Token::Number(..)));
+    is(tokens, 0, &["ROWS", "RANGE", "ROWS_RANGE"])
+        && (is(tokens, 1, &["BETWEEN", "UNBOUNDED", "CURRENT", "INTERVAL"]) || is_bound())
 }
 
 /// The positions that no parentheses enclose.
@@ -211,87 +235,10 @@ fn flags(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> {
     Ok(out)
 }
 
-/// The frame with intervals for numbers with units, and without OPEN.
-fn bounds(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> {
-    let Some(first) = tokens.first() else { return Ok(Vec::new()) };
-    let in_time = is_word(first, "ROWS_RANGE");
-    let mut out = vec![if in_time { word("RANGE", first.span) } else { first.clone() }];
-    let (mut at, mut is_start) = (1, true);
-    while let Some(next) = tokens.get(at) {
-        is_start &= !is_word(next, "AND");
-        match &next.token {
-            Token::Number(digits, _) if in_time || is_word(first, "ROWS") => {
-                let (bound, taken) = bound(digits, &tokens[at..], in_time, is_start)?;
-                out.extend(bound);
-                at += taken;
-            }
-            Token::Number(digits, _) if is_word(first, "RANGE") && has_unit(tokens.get(at + 1)) => {
-                return Err(Error::query("units of one letter belong to ROWS_RANGE")
-                    .with_hint(format!("write ROWS_RANGE for RANGE, or INTERVAL '{digits}' SECOND"))
-                    .at(script::span(next.span)));
-            }
-            // Without end there is nothing to leave out.
-            _ if is_word(next, "OPEN") && is_word(&tokens[at - 1], "UNBOUNDED") => at += 1,
-            _ => {
-                out.push(next.clone());
-                at += 1;
-            }
-        }
-    }
-    Ok(out)
-}
-
-fn has_unit(token: Option<&TokenWithSpan>) -> bool {
-    token.is_some_and(|token| UNITS.iter().any(|(unit, _)| is_word(token, unit)))
-}
-
-/// `10s OPEN PRECEDING`, and how many tokens it has.
-fn bound(digits: &str, tokens: &[TokenWithSpan], in_time: bool, is_start: bool) -> Result<(Vec<TokenWithSpan>, usize)> {
-    let span = tokens[0].span;
-    let refused =
-        |message: String, at: TokenSpan| Err(Error::query(message).with_hint(BOUND_HINT).at(script::span(at)));
-    let is = |i: usize, expected: &str| tokens.get(i).is_some_and(|token| is_word(token, expected));
-    let is_side = |i: usize| is(i, "PRECEDING") || is(i, "FOLLOWING");
-    let mut taken = 1;
-    let mut size = if in_time { 1_000 } else { 1 };
-    if in_time && let Some(TokenWithSpan { token: Token::Word(unit), span }) = tokens.get(1) {
-        let known = UNITS.iter().find(|(name, _)| unit.value.eq_ignore_ascii_case(name));
-        match known {
-            Some((_, micros)) => (size, taken) = (*micros, 2),
-            None if is(1, "OPEN") || is_side(1) => {}
-            None => return refused(format!("there is no unit \"{}\"", unit.value), *span),
-        }
-    }
-    let is_open = is(taken, "OPEN");
-    taken += usize::from(is_open);
-    if !is_side(taken) {
-        // The parser says what it expects.
-        return Ok((tokens[..taken].to_vec(), taken));
-    }
-    let Some(distance) = digits.parse::<i64>().ok().and_then(|count| count.checked_mul(size)) else {
-        return refused(format!("{digits} is no bound of a frame"), span);
-    };
-    let distance = if is(taken, "PRECEDING") { -distance } else { distance };
-    // An end that is left out lies one step further in.
-    let distance = distance + if is_open { if is_start { 1 } else { -1 } } else { 0 };
-    let side = word(if distance > 0 { "FOLLOWING" } else { "PRECEDING" }, tokens[taken].span);
-    let size = distance.unsigned_abs();
-    let bound = match in_time {
-        true => {
-            let text = format!("{}.{:06}", size / 1_000_000, size % 1_000_000);
-            let text = text.trim_end_matches('0').trim_end_matches('.').to_string();
-            let text = token(Token::SingleQuotedString(text), span);
-            vec![word("INTERVAL", span), text, word("SECOND", span), side]
-        }
-        false => vec![token(Token::Number(size.to_string(), false), span), side],
-    };
-    Ok((bound, taken + 1))
-}
-
-fn word(text: &str, span: TokenSpan) -> TokenWithSpan {
+pub(super) fn word(text: &str, span: TokenSpan) -> TokenWithSpan {
     token(Token::make_keyword(text), span)
 }
 
-fn token(token: Token, span: TokenSpan) -> TokenWithSpan {
+pub(super) fn token(token: Token, span: TokenSpan) -> TokenWithSpan {
     TokenWithSpan { token, span }
 }

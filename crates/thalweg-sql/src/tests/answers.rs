@@ -117,6 +117,30 @@ fn rows_of_one_time_stand_in_the_order_of_their_source() {
 }
 
 #[test]
+fn errors_of_windows_and_joins_have_their_place_in_the_text() {
+    use thalweg_core::error::Subject;
+    let mut session = session();
+    let located = |session: &mut Session, script: &str, error: Error| {
+        let statement = session.parse(script).unwrap().remove(0);
+        marked(script, &session.places(&statement).unwrap().locate(error))
+    };
+    let query = "SELECT fare, sum(delay) OVER (PARTITION BY origin ORDER BY ts ROWS 3 PRECEDING) AS n FROM s";
+    let call = "sum(delay) OVER (PARTITION BY origin ORDER BY ts ROWS 3 PRECEDING)";
+    let sum = || Error::data("too large").about(Subject::Expression("sum(delay)".to_string())).in_node("Over 3");
+    assert_eq!(located(&mut session, query, sum()), call);
+    let key = Error::data("wrong").about(Subject::Expression("upper(origin)".to_string())).in_node("Over 3");
+    let named = "SELECT sum(delay) OVER w AS n FROM s WINDOW w AS (PARTITION BY upper(origin) ORDER BY ts MAXSIZE 3)";
+    assert_eq!(located(&mut session, named, key), "upper(origin)");
+    // Of what nobody wrote, the clause is known.
+    let lag = Error::environment("too much").in_node("Over 3");
+    assert_eq!(located(&mut session, "SELECT lag(delay) OVER (ORDER BY ts) FROM s", lag), "OVER");
+    let join = "SELECT a.origin FROM s a JOIN f b ON a.ts = b.ts";
+    assert_eq!(located(&mut session, join, Error::environment("too much").in_node("IntervalJoin 4")), "JOIN");
+    run(&mut session, &format!("CREATE VIEW v AS {query}")).unwrap();
+    assert_eq!(located(&mut session, "SELECT n FROM v", sum()), "v");
+}
+
+#[test]
 fn every_spelling_of_a_type_is_read() {
     let types = "TINYINT, SMALLINT, INT, INTEGER, BIGINT, FLOAT, REAL, DOUBLE, DOUBLE PRECISION, DECIMAL, NUMERIC(5), \
         CHAR(3), VARCHAR(9), VARCHAR, STRING, TEXT, BINARY(3), VARBINARY(4), BYTES, BYTEA, DATE, TIME, TIME(3), TIMESTAMP, \

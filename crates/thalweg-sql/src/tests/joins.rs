@@ -509,6 +509,10 @@ SELECT * FROM s a JOIN f b ON a.origin = b.delay AND b.ts BETWEEN a.ts AND a.ts 
   [a.delay = b.ts] cannot compare INT = TIMESTAMP(6)
     cast one side to the other's type
 
+SELECT * FROM s a JOIN f b ON a.ts
+  [a.ts] the condition is TIMESTAMP(6), expected BOOLEAN
+    compare it with something: x > 0
+
 SELECT * FROM s JOIN nope ON s.origin = nope.origin
   [nope] table "nope" not found
     the tables and views here are f, out, s, z

@@ -44,6 +44,14 @@ Sink result
    └─ Over by k on at: range -1 d to 0 compute sum(k)
       └─ Position
          └─ Source z (stream, 2 partitions), watermark at - 0 s
+
+SELECT count(*) OVER (ORDER BY ts RANGE INTERVAL 5 SECOND PRECEDING) AS a, count(*) OVER (ORDER BY ts RANGE (INTERVAL '5 seconds') PRECEDING) AS b, count(*) OVER (ORDER BY ts RANGE '5 seconds' PRECEDING) AS c FROM s
+Sink result
+└─ Map count(*) AS a, count(*):2 AS b, count(*):2 AS c
+   └─ Over on ts: range -5 s to 0 compute count(*), count(*):2
+      └─ Map ts, position
+         └─ Position
+            └─ Source s (stream, 2 partitions), watermark ts - 5 s
 "#,
     );
 }
@@ -135,6 +143,15 @@ Sink result
             └─ Filter origin = 'JFK'
                └─ Position
                   └─ Source s (stream, 2 partitions), watermark ts - 5 s
+
+SELECT origin FROM (SELECT origin, sum(delay) OVER (PARTITION BY origin ORDER BY ts) AS n FROM s) WHERE origin = 'JFK' AND random() > 0.5 AND n > 3
+Sink result
+└─ Map origin
+   └─ Filter origin = 'JFK' AND random() > 0.5 AND sum(delay) > 3
+      └─ Over by origin on ts: range the first to 0 compute sum(delay)
+         └─ Map origin, delay, ts, position
+            └─ Position
+               └─ Source s (stream, 2 partitions), watermark ts - 5 s
 
 SELECT origin, delay FROM s QUALIFY sum(delay) OVER (PARTITION BY origin ORDER BY ts) > 3
 Sink result
@@ -384,6 +401,34 @@ SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '-1' SECOND PRECEDING
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND INTERVAL '5' SECOND PRECEDING) FROM s
   [sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND INTERVAL '5' SECOND PRECEDING)] the frame ends before it begins: from 1 s before the row to 5 s before the row
     the bound that is earlier stands first
+
+SELECT sum(delay) OVER (ORDER BY ts ROWS 1.5 PRECEDING) FROM s
+  [1.5] 1.5 is no bound of a frame
+    write a whole number: ROWS BETWEEN 9 PRECEDING AND CURRENT ROW
+
+SELECT sum(delay) OVER (ORDER BY ts ROWS delay PRECEDING) FROM s
+  [sum(delay) OVER (ORDER BY ts ROWS delay PRECEDING)] ROWS counts rows, and no whole number of them stands here
+    write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW
+
+SELECT sum(delay) OVER (ORDER BY ts RANGE delay PRECEDING) FROM s
+  [sum(delay) OVER (ORDER BY ts RANGE delay PRECEDING)] a frame of RANGE reaches a span of time that is written in the query
+    write RANGE BETWEEN INTERVAL '10' SECOND PRECEDING AND CURRENT ROW
+
+SELECT sum(delay) OVER (ORDER BY ts RANGE INTERVAL delay SECOND PRECEDING) FROM s
+  [sum(delay) OVER (ORDER BY ts RANGE INTERVAL delay SECOND PRECEDING)] a frame of RANGE reaches a span of time that is written in the query
+    write RANGE BETWEEN INTERVAL '10' SECOND PRECEDING AND CURRENT ROW
+
+SELECT sum(delay) OVER (ORDER BY ts RANGE INTERVAL '0.0000001' SECOND PRECEDING) FROM s
+  [sum(delay) OVER (ORDER BY ts RANGE INTERVAL '0.0000001' SECOND PRECEDING)] the frame reaches 0.0000001 SECOND: time is counted in whole microseconds
+    write RANGE BETWEEN INTERVAL '10' SECOND PRECEDING AND CURRENT ROW
+
+SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN UNBOUNDED FOLLOWING AND CURRENT ROW) FROM s
+  [sum(delay) OVER (ORDER BY ts RANGE BETWEEN UNBOUNDED FOLLOWING AND CURRENT ROW)] the frame begins behind the last row
+    begin it with UNBOUNDED PRECEDING, or a span before the row
+
+SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN CURRENT ROW AND UNBOUNDED PRECEDING) FROM s
+  [sum(delay) OVER (ORDER BY ts RANGE BETWEEN CURRENT ROW AND UNBOUNDED PRECEDING)] the frame ends before the first row
+    end it with CURRENT ROW, or a span around the row
 
 SELECT sum(delay) OVER (ORDER BY ts GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM s
   [sum(delay) OVER (ORDER BY ts GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW)] GROUPS is not there

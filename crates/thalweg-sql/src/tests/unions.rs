@@ -54,6 +54,33 @@ Sink result
       └─ Map fare AS delay, ts, position
          └─ Position
             └─ Source f (file, 2 partitions), watermark ts - 5 s
+
+SELECT sum(a) OVER w AS m, sum(b) OVER w AS n FROM (SELECT delay AS a, delay AS b, ts FROM s) WINDOW w AS (UNION (SELECT delay AS a, fare AS b, ts FROM f) ORDER BY ts)
+Sink result
+└─ Map sum(a) AS m, sum(b) AS n
+   └─ Over on ts: range the first to 0 compute sum(a), sum(b)
+      ├─ Map delay AS a, delay AS b, ts, position
+      │  └─ Position
+      │     └─ Source s (stream, 2 partitions), watermark ts - 5 s
+      └─ Map delay AS a, fare AS b, ts, position
+         └─ Position
+            └─ Source f (file, 2 partitions), watermark ts - 5 s
+
+SELECT a.origin, sum(a.delay) OVER w AS m, b.delay FROM s a JOIN s b ON a.ts = b.ts WINDOW w AS (UNION (SELECT delay, ts FROM f) ORDER BY a.ts)
+Sink result
+└─ Map origin, sum(delay) AS m, delay:2 AS delay
+   └─ Over on ts: range the first to 0 compute sum(delay)
+      ├─ Map origin, delay, ts, delay:2
+      │  └─ IntervalJoin inner, ts from 0 to 0 of ts
+      │     ├─ Map origin, delay, ts, position
+      │     │  └─ Position
+      │     │     └─ Source s (stream, 2 partitions), watermark ts - 5 s
+      │     └─ Map delay, ts, position
+      │        └─ Position
+      │           └─ Source s (stream, 2 partitions), watermark ts - 5 s
+      └─ Map delay, ts, position
+         └─ Position
+            └─ Source f (file, 2 partitions), watermark ts - 5 s
 "#,
     );
 }

@@ -12,7 +12,7 @@ use thalweg_core::{
     connector::{Connector, Host, Read, Reader, Sink, Source, TableDefinition},
     window::Grid,
 };
-use thalweg_expressions::{aggregate, compile as compile_expression, constant_rows};
+use thalweg_expressions::{aggregate, aggregate_in_order, compile as compile_expression, constant_rows};
 use thalweg_operators::{
     Aggregate, Filter, IntervalJoin, Limit, Map, Over, Position, Rebatch, Sort, Split, Union, Window,
     aggregate::{Call, Partial, Parts, functions::native, partial, windowing::Windowing},
@@ -344,7 +344,9 @@ impl Compiler<'_> {
             let schema = &self.plan.node(*input).schema;
             let keys = over.keys.iter().map(|key| compile_expression(key, &schema.columns)).collect::<Result<_>>()?;
             let calls = over.frames.iter().flat_map(|frame| &frame.aggregates);
-            let calls = calls.map(|call| aggregate_call(call, &schema.columns, exact_floats)).collect::<Result<_>>()?;
+            // The operator knows the order of rows better than a call can say it: rows of one time are of several inputs.
+            let compiled = calls.map(|call| aggregate_in_order(call, &schema.columns, exact_floats, &native));
+            let calls = compiled.map(|compiled| compiled.map(call_of)).collect::<Result<_>>()?;
             inputs.push(over::OverInput { input: Input { time: *time, position: schema.position, keys }, calls });
         }
         let frame = |frame: &node::Frame| {
@@ -424,8 +426,12 @@ fn types<'a>(expressions: impl Iterator<Item = &'a Expr>, input: &DFSchema) -> R
 }
 
 fn aggregate_call(call: &node::AggregateCall, input: &DFSchema, exact_floats: bool) -> Result<Call> {
-    let thalweg_expressions::Call { function, arguments, filter } = aggregate(call, input, exact_floats, &native)?;
-    Ok(Call { function, arguments, filter })
+    aggregate(call, input, exact_floats, &native).map(call_of)
+}
+
+fn call_of(compiled: thalweg_expressions::Call) -> Call {
+    let thalweg_expressions::Call { function, arguments, filter } = compiled;
+    Call { function, arguments, filter }
 }
 
 fn constant_source(label: String, rows: RecordBatch) -> SourceParts {

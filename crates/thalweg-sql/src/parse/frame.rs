@@ -1,0 +1,91 @@
+//! Frames as OpenMLDB writes them: `ROWS_RANGE BETWEEN 10s OPEN PRECEDING AND CURRENT ROW`, as frames that sqlparser reads.
+
+use sqlparser::tokenizer::{Span as TokenSpan, Token, TokenWithSpan};
+use thalweg_core::{Error, Result};
+
+use super::over::{token, word};
+use crate::script::{self, is_word};
+
+/// How many microseconds a unit has, in ROWS_RANGE.
+const UNITS: [(&str, i64); 4] = [("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000), ("d", 86_400_000_000)];
+
+const HINT: &str = "write 10s PRECEDING: the units are s, m (minutes), h and d, and a bare number is milliseconds";
+
+/// The frame with intervals for numbers with units, and without OPEN.
+pub(super) fn rewritten(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> {
+    let Some(first) = tokens.first() else { return Ok(Vec::new()) };
+    let in_time = is_word(first, "ROWS_RANGE");
+    let mut out = vec![if in_time { word("RANGE", first.span) } else { first.clone() }];
+    let (mut at, mut is_start) = (1, true);
+    while let Some(next) = tokens.get(at) {
+        is_start &= !is_word(next, "AND");
+        match &next.token {
+            Token::Number(digits, _) if in_time || is_word(first, "ROWS") => {
+                let (bound, taken) = bound(digits, &tokens[at..], in_time, is_start)?;
+                out.extend(bound);
+                at += taken;
+            }
+            Token::Number(digits, _) if is_word(first, "RANGE") && has_unit(tokens.get(at + 1)) => {
+                return Err(Error::query("units of one letter belong to ROWS_RANGE")
+                    .with_hint(format!("write ROWS_RANGE for RANGE, or INTERVAL '{digits}' SECOND"))
+                    .at(script::span(next.span)));
+            }
+            // Without end there is nothing to leave out.
+            _ if is_word(next, "OPEN") && is_word(&tokens[at - 1], "UNBOUNDED") => at += 1,
+            _ => {
+                out.push(next.clone());
+                at += 1;
+            }
+        }
+    }
+    Ok(out)
+}
+
+fn has_unit(token: Option<&TokenWithSpan>) -> bool {
+    token.is_some_and(|token| UNITS.iter().any(|(unit, _)| is_word(token, unit)))
+}
+
+/// `10s OPEN PRECEDING`, and how many tokens it has.
+fn bound(digits: &str, tokens: &[TokenWithSpan], in_time: bool, is_start: bool) -> Result<(Vec<TokenWithSpan>, usize)> {
+    let span = tokens[0].span;
+    let refused = |message: String, at: TokenSpan| {
+        let hint = if in_time { HINT } else { "write a whole number: ROWS BETWEEN 9 PRECEDING AND CURRENT ROW" };
+        Err(Error::query(message).with_hint(hint).at(script::span(at)))
+    };
+    let is = |i: usize, expected: &str| tokens.get(i).is_some_and(|token| is_word(token, expected));
+    let is_side = |i: usize| is(i, "PRECEDING") || is(i, "FOLLOWING");
+    let mut taken = 1;
+    let mut size = if in_time { 1_000 } else { 1 };
+    if in_time && let Some(TokenWithSpan { token: Token::Word(unit), span }) = tokens.get(1) {
+        let known = UNITS.iter().find(|(name, _)| unit.value.eq_ignore_ascii_case(name));
+        match known {
+            Some((_, micros)) => (size, taken) = (*micros, 2),
+            None if is(1, "OPEN") || is_side(1) => {}
+            None => return refused(format!("there is no unit \"{}\"", unit.value), *span),
+        }
+    }
+    let is_open = is(taken, "OPEN");
+    taken += usize::from(is_open);
+    if !is_side(taken) {
+        // The parser says what it expects.
+        return Ok((tokens[..taken].to_vec(), taken));
+    }
+    let Some(distance) = digits.parse::<i64>().ok().and_then(|count| count.checked_mul(size)) else {
+        return refused(format!("{digits} is no bound of a frame"), span);
+    };
+    let distance = if is(taken, "PRECEDING") { -distance } else { distance };
+    // An end that is left out lies one step further in.
+    let distance = distance + if is_open { if is_start { 1 } else { -1 } } else { 0 };
+    let side = word(if distance > 0 { "FOLLOWING" } else { "PRECEDING" }, tokens[taken].span);
+    let size = distance.unsigned_abs();
+    let bound = match in_time {
+        true => {
+            let text = format!("{}.{:06}", size / 1_000_000, size % 1_000_000);
+            let text = text.trim_end_matches('0').trim_end_matches('.').to_string();
+            let text = token(Token::SingleQuotedString(text), span);
+            vec![word("INTERVAL", span), text, word("SECOND", span), side]
+        }
+        false => vec![token(Token::Number(size.to_string(), false), span), side],
+    };
+    Ok((bound, taken + 1))
+}
