@@ -5,7 +5,7 @@ use std::{cell::Cell, collections::HashMap};
 use datafusion_common::DFSchema;
 use datafusion_expr::Expr;
 use thalweg_core::aggregate::Signature;
-use thalweg_expressions::{aggregate, compile};
+use thalweg_expressions::{aggregate_in_order, compile};
 use thalweg_operators::aggregate::functions::native;
 use thalweg_plan::{
     Node, NodeId, Plan, node,
@@ -47,6 +47,8 @@ fn computed(plan: &Plan) -> HashMap<NodeId, ComputedBy> {
     let computed = |(id, planned): (NodeId, &thalweg_plan::plan::PlanNode)| {
         let by = match (&planned.node, planned.inputs.first()) {
             (Node::Aggregate(_) | Node::Partial(_), Some(_)) => of_aggregate(plan, id),
+            (Node::Over(over), Some(input)) => of_over(plan, over, &plan.node(*input).schema.columns),
+            (Node::IntervalJoin(join), Some(_)) => of_join(plan, join, &planned.inputs),
             (node, Some(input)) => of_node(node, &plan.node(*input).schema.columns),
             (Node::Source(source), None) => {
                 let computed = source.computed.iter().flatten().map(|e| value(e, &source.physical));
@@ -67,6 +69,19 @@ fn of_node(node: &Node, input: &DFSchema) -> ComputedBy {
         Node::Function(function) => together(function.keys.iter().map(|e| value(e, input))),
         _ => ComputedBy::default(),
     }
+}
+
+fn of_over(plan: &Plan, over: &node::Over, input: &DFSchema) -> ComputedBy {
+    let exact_floats = plan.settings.float_sum == FloatSum::Exact;
+    let calls = over.frames.iter().flat_map(|frame| &frame.aggregates);
+    let calls = calls.map(|call| of_call(call, input, exact_floats, true));
+    together(over.keys.iter().map(|key| value(key, input)).chain(calls))
+}
+
+fn of_join(plan: &Plan, join: &node::IntervalJoin, inputs: &[NodeId]) -> ComputedBy {
+    let [left, right] = [0, 1].map(|side| &plan.node(inputs[side]).schema.columns);
+    let keys = join.keys.iter().flat_map(|(one, other)| [value(one, left), value(other, right)]);
+    together(keys.chain(join.condition.iter().map(|condition| predicate(condition, &join.pair))))
 }
 
 /// An aggregate, or a phase of one; where states are merged, the first phase has computed keys and arguments.
@@ -98,7 +113,7 @@ fn of_call(call: &node::AggregateCall, input: &DFSchema, exact_floats: bool, has
         is_native.set(function.is_some());
         function
     };
-    let arguments = match aggregate(call, input, exact_floats, &look) {
+    let arguments = match aggregate_in_order(call, input, exact_floats, &look) {
         Ok(compiled) if has_arguments => {
             compiled.arguments.into_iter().chain(compiled.filter).any(|e| e.column().is_none())
         }
