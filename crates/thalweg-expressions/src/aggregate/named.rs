@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, BooleanArray};
 use arrow_schema::{DataType, FieldRef};
 use thalweg_core::{
     Error, Result,
-    aggregate::{Accumulator, Aggregate, Exactness},
+    aggregate::{Accumulator, Aggregate, Exactness, Totals},
     error::{Fault, Subject},
 };
 
@@ -38,6 +38,10 @@ impl Aggregate for Named {
     fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
         let inner = self.inner.accumulator()?;
         Ok(Box::new(NamedAccumulator { inner, text: Arc::clone(&self.text) }))
+    }
+
+    fn totals(&self) -> Option<&dyn Totals> {
+        self.inner.totals()
     }
 }
 

@@ -12,7 +12,10 @@ use datafusion_expr::{
 };
 use datafusion_functions_aggregate::all_default_aggregate_functions;
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
-use thalweg_core::{Batch, aggregate::Exactness};
+use thalweg_core::{
+    Batch,
+    aggregate::{Amounts, Exactness, Totals},
+};
 
 use super::*;
 
@@ -275,6 +278,17 @@ fn the_engines_own_functions_come_first_and_count_asks_only_for_what_may_be_null
         fn accumulator(&self) -> Result<Box<dyn thalweg_core::aggregate::Accumulator>> {
             Err(Error::bug("not asked for"))
         }
+        fn totals(&self) -> Option<&dyn Totals> {
+            Some(self)
+        }
+    }
+    impl Totals for Ours {
+        fn amounts(&self, _: &[ArrayRef], _: Option<&BooleanArray>, _: usize) -> Result<Amounts> {
+            Err(Error::bug("not asked for"))
+        }
+        fn states(&self, _: &[u64], _: &[i128]) -> Result<Vec<ArrayRef>> {
+            Err(Error::bug("not asked for"))
+        }
     }
     let seen = std::cell::RefCell::new(Vec::new());
     let native = |signature: &Signature<'_>| -> Option<Arc<dyn Aggregate>> {
@@ -288,6 +302,7 @@ fn the_engines_own_functions_come_first_and_count_asks_only_for_what_may_be_null
     aggregate(&call("count", vec![col("s")], true, vec![]), &schema(), true, &native).unwrap();
     let sum = aggregate(&call("sum", vec![col("i") + lit(1i64)], false, vec![]), &schema(), true, &native).unwrap();
     assert_eq!(sum.arguments.len(), 1);
+    assert!(sum.function.totals().is_some(), "what it follows from is not lost behind its name");
     let expected =
         [("count", vec![], false), ("count", vec![DataType::Utf8], true), ("sum", vec![DataType::Int64], false)];
     let expected = expected.map(|(name, kinds, is_distinct)| (name.to_string(), kinds, is_distinct));
