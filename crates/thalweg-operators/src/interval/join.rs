@@ -353,7 +353,7 @@ impl IntervalJoin {
         let end = self.final_before().plus(self.distance.from);
         let Self { kept, lines, has_null, members, bases, leaving, .. } = self;
         lines.expire(end.0, end.0, <[Entry]>::len, |entry| kept.release(entry.at));
-        if lines.is_sparse(members.len() + bases.len() + leaving.len()) {
+        if lines.is_sparse(members.rows() + bases.rows() + leaving.len()) {
             let mut is_wanted = vec![false; lines.keys()];
             let waiting = members.iter().chain(bases.iter()).chain(leaving.iter());
             waiting.for_each(|entry| is_wanted[entry.key as usize] = true);
@@ -393,11 +393,11 @@ impl Operator for IntervalJoin {
         let uses = if port != self.base && self.kind == JoinKind::Full { 2 } else { 1 };
         let batch = self.kept.keep(columns, uses * rows.len());
         let waiting = if port == self.base { &mut self.bases } else { &mut self.members };
-        for row in 0..rows.len() {
+        for (row, key) in numbers.into_iter().enumerate() {
             waiting.put(Entry {
                 time: arrivals.times[row],
                 position: arrivals.positions[row],
-                key: numbers[row],
+                key,
                 rank: 0,
                 at: At { batch, row: row as u32 },
             });
@@ -563,7 +563,7 @@ impl State for IntervalJoin {
     }
 
     fn held(&self) -> String {
-        match (self.lines.len(), self.members.len() + self.bases.len()) {
+        match (self.lines.rows(), self.members.rows() + self.bases.rows()) {
             (0, 0) => String::new(),
             (seen, waiting) => format!("{seen} rows that may find partners, {waiting} that wait for the watermark"),
         }

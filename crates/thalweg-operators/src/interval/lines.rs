@@ -136,7 +136,7 @@ impl Lines {
     }
 
     /// How many rows there are.
-    pub fn len(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.rows
     }
 

@@ -406,7 +406,7 @@ impl Over {
             let spared = |rows: &[Entry]| spared.iter().map(|spared| spared.before(rows)).min().unwrap_or(rows.len());
             lines.expire(next.minus(Interval(*back)).0, next.0, spared, |entry| kept.release(entry.at));
         }
-        let waiting = members.len() + bases.len();
+        let waiting = members.rows() + bases.rows();
         if lines.is_sparse(waiting) {
             let mut is_wanted = vec![false; lines.keys()];
             members.iter().chain(bases.iter()).for_each(|entry| is_wanted[entry.key as usize] = true);
@@ -698,7 +698,7 @@ impl State for Over {
     }
 
     fn held(&self) -> String {
-        let (seen, waiting) = (self.lines.len(), self.members.len().max(self.bases.len()));
+        let (seen, waiting) = (self.lines.rows(), self.members.rows().max(self.bases.rows()));
         match (seen, waiting) {
             (0, 0) => String::new(),
             _ => format!("{seen} rows that may be seen, {waiting} that wait for the watermark"),

@@ -97,7 +97,7 @@ fn rows(random: &mut StdRng, count: usize, keys: i64) -> [Vec<Row>; 2] {
     [0, 1].map(|_| {
         let row = |position: usize| {
             let time = position as i64 / 2 + random.random_range(0..DISORDER);
-            let time = if position % 7 == 0 { time / 5 * 5 } else { time };
+            let time = if position.is_multiple_of(7) { time / 5 * 5 } else { time };
             Row {
                 time: time.max(position as i64 / 2),
                 key: random.random_bool(0.9).then(|| random.random_range(0..keys)),
@@ -367,7 +367,7 @@ fn aggregated(frame: &Frame, base: &[Row], others: &[Row]) -> Vec<String> {
             };
             is_near
                 && !(is_itself && frame.excludes_row)
-                && (is_itself || !(frame.excludes_time && behind == 0) && !(frame.excludes_base && input == 1))
+                && (is_itself || !(frame.excludes_time && behind == 0 || frame.excludes_base && input == 1))
         };
         let mut seen: Vec<usize> = of_key.into_iter().filter(is_seen).collect();
         if let FrameBounds::Rows(Some(before)) = frame.bounds {

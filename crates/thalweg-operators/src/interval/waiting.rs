@@ -1,5 +1,7 @@
 //! Rows that wait until time has come as far as theirs.
 
+use std::cmp::Reverse;
+
 use super::entry::Entry;
 
 /// So many rows wait together.
@@ -55,7 +57,7 @@ impl Waiting {
     }
 
     /// How many rows wait.
-    pub fn len(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.rows
     }
 
@@ -95,7 +97,7 @@ impl Run {
         }
         self.splits += 1;
         if self.splits == PATIENCE {
-            self.entries.sort_unstable_by(|a, b| b.time.cmp(&a.time));
+            self.entries.sort_unstable_by_key(|entry| Reverse(entry.time));
             self.is_sorted = true;
         }
         if self.is_sorted {
@@ -145,7 +147,7 @@ mod tests {
                 due.sort_by(Entry::by_time);
                 expected.sort_by(Entry::by_time);
                 assert_eq!(due, expected);
-                assert_eq!((waiting.len(), waiting.iter().count()), (twin.len(), twin.len()));
+                assert_eq!((waiting.rows(), waiting.iter().count()), (twin.len(), twin.len()));
             }
         }
         assert!(waiting.runs.iter().any(|run| run.is_sorted), "some waited long");
