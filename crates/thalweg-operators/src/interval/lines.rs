@@ -14,6 +14,9 @@ use crate::aggregate::groups::{Groups, KeyEncoder, Keys, Numbers};
 /// A key's rows are moved to the front of their memory once so many before them are gone, and as many as are left.
 const GONE: usize = 256;
 
+/// That time passes counts as so many rows.
+const PASSING: usize = 16;
+
 /// Keys with numbers, and the rows of each, which come in the order of time and leave in it.
 pub struct Lines {
     encoder: KeyEncoder,
@@ -24,6 +27,8 @@ pub struct Lines {
     rows: usize,
     /// How many rows came since all keys were last looked at.
     grown: usize,
+    /// How many bytes of memory all lines take.
+    bytes: usize,
 }
 
 /// The rows of a key.
@@ -66,6 +71,11 @@ impl Line {
         self.running[number].of(rows.start + self.gone..rows.end + self.gone)
     }
 
+    fn bytes(&self) -> usize {
+        let running: usize = self.running.iter().map(Running::bytes).sum();
+        self.entries.capacity() * size_of::<Entry>() + running
+    }
+
     fn drop_first(&mut self, count: usize) {
         self.gone += count;
         if self.gone > GONE && self.gone > self.entries.len() / 2 {
@@ -97,7 +107,7 @@ fn search(rows: &[Entry], near: usize, is_before: impl Fn(&Entry) -> bool) -> us
 impl Lines {
     /// No keys of this kind, each with so many running totals.
     pub fn new(encoder: KeyEncoder, totals: usize) -> Self {
-        Self { groups: encoder.groups(), encoder, lines: Vec::new(), totals, rows: 0, grown: 0 }
+        Self { groups: encoder.groups(), encoder, lines: Vec::new(), totals, rows: 0, grown: 0, bytes: 0 }
     }
 
     /// What brings keys into the form in which they are looked up.
@@ -125,11 +135,13 @@ impl Lines {
         let mut done = 0;
         for same in entries.chunk_by(|a, b| a.key == b.key) {
             let line = &mut self.lines[same[0].key as usize];
+            self.bytes -= line.bytes();
             line.entries.extend_from_slice(same);
             let rows = done..done + same.len();
             done = rows.end;
             line.running.resize_with(self.totals, Running::default);
             line.running.iter_mut().zip(amounts).for_each(|(running, amounts)| running.append(amounts, rows.clone()));
+            self.bytes += line.bytes();
         }
         self.rows += entries.len();
         self.grown += entries.len();
@@ -153,7 +165,9 @@ impl Lines {
     /// Drops rows with a time before `end`, but for the last of each key before `next` that `spared` of those does not count; `gone`
     /// is told of each. Not all at once: rows of a key that gets no others stay for some time.
     pub fn expire(&mut self, end: i64, next: i64, spared: impl Fn(&[Entry]) -> usize, mut gone: impl FnMut(&Entry)) {
-        // All keys are looked at once for as many rows as there were, so that it costs little for each of these.
+        // All keys are looked at once for as many rows as there were, so that it costs little for each of these; and now and then
+        // where time passes and no rows come.
+        self.grown += PASSING;
         if self.grown < self.rows.max(self.lines.len()) / 2 {
             return;
         }
@@ -165,7 +179,9 @@ impl Lines {
             let old = if old == 0 { 0 } else { old.min(spared(&rows[..before(next)])) };
             rows[..old].iter().for_each(&mut gone);
             self.rows -= old;
+            self.bytes -= line.bytes();
             line.drop_first(old);
+            self.bytes += line.bytes();
         }
     }
 
@@ -187,6 +203,7 @@ impl Lines {
             lines.push(line);
         }
         self.groups = self.groups.only(&UInt32Array::from(kept));
+        self.bytes = lines.iter().map(Line::bytes).sum();
         self.lines = lines;
         moved
     }
@@ -208,15 +225,14 @@ impl Lines {
             debug_assert!(line.rows().iter().all(|entry| entry.key as usize == key));
             line.rows().iter().for_each(|entry| gone(entry.at));
             self.rows -= line.rows().len();
+            self.bytes -= line.bytes();
             *line = Line::default();
         }
     }
 
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
-        let entries: usize = self.lines.iter().map(|line| line.entries.capacity()).sum();
-        let running: usize = self.lines.iter().flat_map(|line| &line.running).map(Running::bytes).sum();
-        running + entries * size_of::<Entry>() + self.lines.capacity() * size_of::<Line>() + self.groups.size()
+        self.bytes + self.lines.capacity() * size_of::<Line>() + self.groups.size()
     }
 }
 

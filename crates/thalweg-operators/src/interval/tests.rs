@@ -531,3 +531,74 @@ impl Expression for Positive {
         Ok(Arc::new(arrow_array::BooleanArray::from_iter(values)))
     }
 }
+
+#[test]
+fn what_nobody_can_see_any_more_takes_no_memory() {
+    let output: SchemaRef = {
+        let whole = (0..3).map(|i| Field::new(format!("a{i}"), DataType::Int64, true)).collect();
+        Arc::new(Schema::new([fields(), whole].concat()))
+    };
+    let frame = Frame {
+        bounds: FrameBounds::Range { from: Some(Interval(-100)), to: Interval(0) },
+        most: None,
+        excludes_row: false,
+        excludes_time: false,
+        excludes_base: false,
+    };
+    let over = || {
+        let over = || over::OverInput { input: input(), calls: calls() };
+        let parts = over::Parts {
+            inputs: vec![over(), over()],
+            key_types: vec![DataType::Int64],
+            frames: vec![(frame.clone(), 3)],
+            output: Arc::clone(&output),
+            batch_rows: 1000,
+            key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+            has_positions: false,
+            allowed: Interval(0),
+        };
+        Box::new(Over::new(parts).unwrap()) as Box<dyn Operator>
+    };
+    let pair: SchemaRef = Arc::new(Schema::new([fields(), fields()].concat()));
+    let types: Vec<_> = fields().iter().map(|field| field.data_type().clone()).collect();
+    let join = || {
+        let parts = join::Parts {
+            kind: JoinKind::Full,
+            inputs: [input(), input()],
+            types: [types.clone(), types.clone()],
+            key_types: vec![DataType::Int64],
+            distance: Distance { from: Interval(-50), to: Interval(50) },
+            condition: None,
+            output: Arc::clone(&pair),
+            batch_rows: 1000,
+            key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+            has_positions: false,
+            allowed: Interval(0),
+        };
+        Box::new(IntervalJoin::new(parts).unwrap()) as Box<dyn Operator>
+    };
+    // Few keys again and again, and keys that never come again.
+    for keys in [10, 1_000_000] {
+        for make in [&over as &dyn Fn() -> Box<dyn Operator>, &join] {
+            let mut team = Team::new(make, 1);
+            let bytes = |team: &mut Team<'_>| team.members[0].state().unwrap().bytes();
+            for step in 0..400 {
+                for port in 0..2 {
+                    let row = |i: i64| {
+                        let time = step * 100 + i;
+                        Row { time, key: Some((time * 7 + 3) % keys), value: Some(i), position: time }
+                    };
+                    team.put(port, &(0..100).map(row).collect::<Vec<_>>(), 5000);
+                    team.advance(port, Timestamp(step * 100 + 100), 5000);
+                }
+                team.found[0].clear();
+                assert!(bytes(&mut team) < 2_000_000, "{keys} keys, step {step}: {} bytes", bytes(&mut team));
+            }
+            for later in 0..2000 {
+                (0..2).for_each(|port| team.advance(port, Timestamp(60_000 + later), 5000));
+            }
+            assert_eq!(team.members[0].state().unwrap().held(), "", "{keys} keys: all rows are gone");
+            assert!(bytes(&mut team) < 1_000_000, "{keys} keys: {} bytes", bytes(&mut team));
+        }
+    }
+}
