@@ -78,54 +78,67 @@ impl Stream {
     }
 }
 
-/// Runs a query over two streams in several ways.
-fn check(seed: u64, streams: [&Stream; 2], allowed: i64, sql: &str, expected: &[String], is_in_order: bool) {
-    let late: u64 = streams.iter().map(|stream| stream.on_time(allowed).1).sum();
-    let variants = [
+/// How a query is run: rows in a batch, workers, a seed of barriers, and how rows of instances are merged.
+type Variant = (usize, usize, Option<u64>, &'static str);
+
+fn variants(seed: u64) -> [Variant; 5] {
+    [
         (4096, 1, None, "ordered"),
         (1, 3, None, "ordered"),
         (7, 8, Some(seed), "ordered"),
         (3, 17, Some(seed + 1), "ordered"),
         (7, 2, Some(seed), "arrival"),
-    ];
-    for (batch_rows, workers, barriers, merge) in variants {
-        let scripts = [("a", streams[0].script(&[])), ("b", streams[1].script(&[Some("x".to_string())]))];
-        let tables = scripts.into_iter().map(|(name, script)| (name.to_string(), script));
-        let mut scripts = Scripts::new(tables.collect::<HashMap<_, _>>());
-        if let Some(seed) = barriers {
-            scripts = scripts.with_barriers(seed);
-        }
-        let mut engine = Engine::with_connectors(vec![Arc::new(scripts)]);
-        engine.reload_at_barriers();
-        // Columns of the same name are not at the same place.
-        let table = |name: &str, delay: i64, first: &str| {
-            format!(
-                "CREATE TABLE {name} ({first} ts TIMESTAMP, k BIGINT, v BIGINT, id BIGINT,
-                 WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH ('connector' = 'script');"
-            )
-        };
-        let setup = format!(
-            "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'merge' = '{merge}';
-             SET 'late.allowed' = '{allowed} s'; {} {}",
-            table("a", streams[0].delay, ""),
-            table("b", streams[1].delay, "x STRING, ")
-        );
-        engine.sql(&setup).unwrap();
-        let mut query = engine.sql(sql).unwrap();
-        let mut found = Vec::new();
-        for batch in query.by_ref() {
-            found.extend(show::lines(&batch.unwrap()).unwrap());
-        }
+    ]
+}
+
+/// The rows of a query over two streams, and how many were late.
+fn run(streams: [&Stream; 2], allowed: i64, sql: &str, variant: Variant) -> (Vec<String>, u64) {
+    let (batch_rows, workers, barriers, merge) = variant;
+    let scripts = [("a", streams[0].script(&[])), ("b", streams[1].script(&[Some("x".to_string())]))];
+    let tables = scripts.into_iter().map(|(name, script)| (name.to_string(), script));
+    let mut scripts = Scripts::new(tables.collect::<HashMap<_, _>>());
+    if let Some(seed) = barriers {
+        scripts = scripts.with_barriers(seed);
+    }
+    let mut engine = Engine::with_connectors(vec![Arc::new(scripts)]);
+    engine.reload_at_barriers();
+    // Columns of the same name are not at the same place.
+    let table = |name: &str, delay: i64, first: &str| {
+        format!(
+            "CREATE TABLE {name} ({first} ts TIMESTAMP, k BIGINT, v BIGINT, id BIGINT,
+             WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH ('connector' = 'script');"
+        )
+    };
+    let setup = format!(
+        "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'merge' = '{merge}';
+         SET 'late.allowed' = '{allowed} s'; {} {}",
+        table("a", streams[0].delay, ""),
+        table("b", streams[1].delay, "x STRING, ")
+    );
+    engine.sql(&setup).unwrap();
+    let mut query = engine.sql(sql).unwrap();
+    let mut found = Vec::new();
+    for batch in query.by_ref() {
+        found.extend(show::lines(&batch.unwrap()).unwrap());
+    }
+    (found, query.metrics().late_rows)
+}
+
+/// Runs a query over two streams in several ways.
+fn check(seed: u64, streams: [&Stream; 2], allowed: i64, sql: &str, expected: &[String], is_in_order: bool) {
+    let late: u64 = streams.iter().map(|stream| stream.on_time(allowed).1).sum();
+    for variant in variants(seed) {
+        let (mut found, found_late) = run(streams, allowed, sql, variant);
         let mut expected = expected.to_vec();
-        if merge == "arrival" || !is_in_order {
+        if variant.3 == "arrival" || !is_in_order {
             found.sort();
             expected.sort();
         }
-        let variant = format!("seed {seed}, batch {batch_rows}, {workers} workers, {merge}\n{sql}");
+        let variant = format!("seed {seed}, {variant:?}\n{sql}");
         for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
             assert_eq!(found, expected, "row {number}, {variant}");
         }
-        assert_eq!((found.len(), query.metrics().late_rows), (expected.len(), late), "rows and late rows, {variant}");
+        assert_eq!((found.len(), found_late), (expected.len(), late), "rows and late rows, {variant}");
     }
 }
 
@@ -250,5 +263,32 @@ fn aggregates_over_the_rows_around_a_row_are_what_nested_loops_say() {
         let expected: Vec<String> = bases.iter().map(result).collect();
         let nothing = Stream { partitions: vec![Vec::new()], delay: 0 };
         check(seed, [&base, if is_union { &other } else { &nothing }], allowed, &sql, &expected, true);
+    }
+}
+
+/// Rows of one time of two sources have no place of their own: their content decides, wherever they arrive first.
+#[test]
+fn rows_without_a_place_stand_the_same_every_time() {
+    for seed in 0..CASES / 4 {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let streams = [Stream::random(random, 0, 2), Stream::random(random, 10_000, 2)];
+        let streams = [&streams[0], &streams[1]];
+        let sql =
+            "SELECT id, count(*) OVER w, sum(v) FILTER (WHERE v > 3) OVER w, lag(id) OVER (PARTITION BY k ORDER BY ts)
+                   FROM (SELECT ts, k, v, id FROM a UNION ALL SELECT ts, k, v, id FROM b)
+                   WINDOW w AS (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)";
+        let [first, others @ ..] = variants(seed);
+        let (expected, late) = run(streams, 0, sql, first);
+        for variant in others {
+            let (mut found, found_late) = run(streams, 0, sql, variant);
+            let mut expected = expected.clone();
+            if variant.3 == "arrival" {
+                found.sort();
+                expected.sort();
+            }
+            let differs = found.iter().zip(&expected).find(|(found, expected)| found != expected);
+            assert_eq!(differs, None, "seed {seed}, {variant:?}");
+            assert_eq!((found.len(), found_late), (expected.len(), late), "seed {seed}, {variant:?}");
+        }
     }
 }

@@ -114,7 +114,10 @@ impl Way {
 }
 
 fn throughput(report: &mut Report, workload: &Workload, ways: &[Way]) -> Result<(), String> {
-    if !ways.iter().any(|way| report.wants(&way.called(workload))) {
+    let engines = if ways.len() > ALGORITHMS.len() { vec![1, cores()] } else { vec![cores()] };
+    let by_engine = |parallelism: &usize| format!("{}, thalweg, parallelism {parallelism}, final", workload.name);
+    let mut variants = ways.iter().map(|way| way.called(workload)).chain(engines.iter().map(by_engine));
+    if !variants.any(|variant| report.wants(&variant)) {
         return Ok(());
     }
     let rows = workload.generate(if report.is_quick() { workload.rows / 8 } else { workload.rows });
@@ -126,17 +129,15 @@ fn throughput(report: &mut Report, workload: &Workload, ways: &[Way]) -> Result<
     };
     let memory = engine::memory(&rows).map_err(|error| error.to_string())?;
     let ours = engine::expected(&rows, workload);
-    let engines = if ways.len() > ALGORITHMS.len() { vec![1, cores()] } else { vec![cores()] };
-    let engines = engines.into_iter().map(|parallelism| {
+    let engines = engines.iter().map(|parallelism| {
         let (memory, workload) = (&memory, workload);
         let run: Run<'_> = Box::new(move || {
             let settings = format!("SET 'parallelism' = '{parallelism}';");
             let batches = engine::engine(memory, workload, &settings).map_err(|error| error.to_string())?;
             Ok(Box::new(move || ours.compare(&engine::found(&batches))))
         });
-        let variant = format!("{}, thalweg, parallelism {parallelism}, final", workload.name);
-        let way = Way { name: "thalweg", join: key_oij::run, joiners: parallelism, mode: Mode::Final };
-        (way.case(workload, variant, &rows), run)
+        let way = Way { name: "thalweg", join: key_oij::run, joiners: *parallelism, mode: Mode::Final };
+        (way.case(workload, by_engine(parallelism), &rows), run)
     });
     let cases = ways.iter().map(|way| {
         let run: Run<'_> = Box::new(move || {

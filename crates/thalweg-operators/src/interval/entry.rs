@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use super::order::{self, By};
+
 /// A row that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -45,15 +47,11 @@ impl Entry {
     }
 }
 
-/// Sorts rows by `compare`. Those that it finds equal, which stand at no place of their own, are sorted by their content, which
-/// `hashes` tells: then the order does not depend on how they arrived.
-pub fn sort<E>(
-    entries: &mut [Entry],
-    compare: impl Fn(&Entry, &Entry) -> Ordering,
-    hashes: impl Fn(&[At]) -> Result<Vec<u64>, E>,
-) -> Result<(), E> {
-    entries.sort_unstable_by(&compare);
-    for ties in entries.chunk_by_mut(|a, b| compare(a, b).is_eq()).filter(|ties| ties.len() > 1) {
+/// Sorts rows. Those that are equal, which stand at no place of their own, are sorted by their content, which `hashes` tells: then the
+/// order does not depend on how they arrived.
+pub fn sort<E>(entries: &mut Vec<Entry>, by: By, hashes: impl Fn(&[At]) -> Result<Vec<u64>, E>) -> Result<(), E> {
+    order::sort(entries, by);
+    for ties in entries.chunk_by_mut(|a, b| by.compare(a, b).is_eq()).filter(|ties| ties.len() > 1) {
         let places: Vec<At> = ties.iter().map(|entry| entry.at).collect();
         let mut hashed: Vec<_> = hashes(&places)?.into_iter().zip(ties.iter().copied()).collect();
         hashed.sort_by_key(|(hash, _)| *hash);
@@ -75,7 +73,7 @@ mod tests {
         let mut entries =
             vec![entry(1, BASE, 0, 0), entry(1, 0, 9, 1), entry(1, 0, 2, 2), entry(0, BASE, 5, 3), entry(1, 0, 9, 4)];
         let hashes = |places: &[At]| Ok::<_, ()>(places.iter().map(|at| 100 - u64::from(at.row)).collect());
-        sort(&mut entries, Entry::by_time, hashes).unwrap();
+        sort(&mut entries, By::Time, hashes).unwrap();
         assert_eq!(entries.iter().map(|entry| entry.at.row).collect::<Vec<_>>(), [3, 2, 4, 1, 0]);
     }
 }

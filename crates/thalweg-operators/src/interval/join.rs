@@ -12,14 +12,14 @@ use thalweg_core::{
     expression::Expression,
     state::{Reader, Writer},
 };
-use thalweg_memory::kernels::hash::hash_columns;
 use thalweg_plan::node::{Distance, JoinKind};
 
 use super::{
     entry::{At, Entry, sort},
     input::{Input, copied, selected},
-    kept::Kept,
+    kept::{Kept, hashes},
     lines::Lines,
+    order::By,
     places::ordered,
     waiting::Waiting,
 };
@@ -175,14 +175,14 @@ impl IntervalJoin {
         members.take(reached.0, due);
         let content = |rows: &[At]| hashes(kept, rows);
         if *kind == JoinKind::Full {
-            sort(due, Entry::by_time, content)?;
+            sort(due, By::Time, content)?;
             leaving.extend(due.iter());
         }
-        sort(due, Entry::by_key, content)?;
+        sort(due, By::Key, content)?;
         lines.append(due, &[]);
         due.clear();
         bases.take(end.0, due);
-        sort(due, Entry::by_time, content)?;
+        sort(due, By::Time, content)?;
         ready.extend(due.drain(..));
         Ok(())
     }
@@ -371,13 +371,6 @@ impl IntervalJoin {
     }
 }
 
-/// The hashes of the content of rows of one input.
-fn hashes(kept: &Kept, rows: &[At]) -> Result<Vec<u64>> {
-    let Some(first) = rows.first() else { return Ok(Vec::new()) };
-    let columns = (0..kept.width(*first)).map(|column| kept.gather(column, rows)).collect::<Result<Vec<_>>>()?;
-    hash_columns(&columns, rows.len())
-}
-
 impl Operator for IntervalJoin {
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         let input = &self.inputs[port];
@@ -534,10 +527,13 @@ impl State for IntervalJoin {
             }
         }
         let Self { due, kept, lines, leaving, .. } = self;
-        sort(due, Entry::by_key, |rows| hashes(kept, rows))?;
+        sort(due, By::Key, |rows| hashes(kept, rows))?;
         lines.append(due, &[]);
         due.clear();
-        sort(leaving.make_contiguous(), Entry::by_time, |rows| hashes(kept, rows))
+        let mut sorted: Vec<Entry> = std::mem::take(leaving).into();
+        sort(&mut sorted, By::Time, |rows| hashes(kept, rows))?;
+        *leaving = sorted.into();
+        Ok(())
     }
 
     fn forget(&mut self, group: KeyGroup) -> Result<()> {

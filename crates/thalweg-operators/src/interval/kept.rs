@@ -4,6 +4,7 @@ use arrow_array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow_schema::DataType;
 use arrow_select::{interleave::interleave, take::take};
 use thalweg_core::{Error, Result};
+use thalweg_memory::kernels::hash::hash_columns;
 
 use super::entry::At;
 
@@ -133,6 +134,13 @@ impl Kept {
     pub fn bytes(&self) -> usize {
         self.bytes + self.batches.capacity() * size_of::<Slot>()
     }
+}
+
+/// The hashes of all that is kept of rows of one input.
+pub fn hashes(kept: &Kept, rows: &[At]) -> Result<Vec<u64>> {
+    let Some(first) = rows.first() else { return Ok(Vec::new()) };
+    let columns = (0..kept.width(*first)).map(|column| kept.gather(column, rows)).collect::<Result<Vec<_>>>()?;
+    hash_columns(&columns, rows.len())
 }
 
 #[cfg(test)]

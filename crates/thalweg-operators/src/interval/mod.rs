@@ -6,6 +6,7 @@
 //! * [`input`]: rows as they arrive
 //! * [`waiting`]: rows that wait for the watermark
 //! * [`lines`]: the rows of each key, in the order of time
+//! * [`order`]: sorts rows by key and time
 //! * [`kept`]: the values of rows that wait, or may be looked at
 //! * [`totals`]: running totals over the rows of a key
 //! * [`places`]: where results stand among those of all instances
@@ -17,6 +18,7 @@ pub mod input;
 pub mod join;
 pub mod kept;
 pub mod lines;
+pub mod order;
 pub mod over;
 pub mod places;
 pub mod totals;

@@ -4,19 +4,20 @@ use std::{ops::Range, sync::Arc};
 
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
 use arrow_schema::{DataType, SchemaRef};
+use arrow_select::nullif::nullif;
 use thalweg_core::{
     Batch, Error, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, State, Timestamp,
     aggregate::{Accumulator, Aggregate as Function, Amounts},
     state::{Reader, Writer},
 };
-use thalweg_memory::kernels::hash::hash_columns;
 
 use super::{
     entry::{At, BASE, Entry, sort},
     frame::{Frame, Spared},
     input::{Input, copied, selected},
-    kept::Kept,
+    kept::{Kept, hashes},
     lines::Lines,
+    order::By,
     places::positions,
     totals::Total,
     waiting::Waiting,
@@ -215,15 +216,15 @@ impl Over {
         let final_before = self.final_before();
         self.members.take(self.reached.0, &mut self.due);
         self.append()?;
-        let Self { kept, bases, ready, layout, .. } = self;
+        let Self { kept, bases, ready, .. } = self;
         bases.take(final_before.0, ready);
-        sort(ready, Entry::by_time, |rows| hashes(kept, 0..layout.passed.len(), rows))
+        sort(ready, By::Time, |rows| hashes(kept, rows))
     }
 
     /// Appends the rows that are due to those of their keys.
     fn append(&mut self) -> Result<()> {
         let mut due = std::mem::take(&mut self.due);
-        sort(&mut due, Entry::by_key, |rows| hashes(&self.kept, 0..self.layout.arguments, rows))?;
+        sort(&mut due, By::Key, |rows| hashes(&self.kept, rows))?;
         let amounts = if self.kinds.is_empty() { Vec::new() } else { self.amounts(&due)? };
         self.lines.append(&due, &amounts);
         due.clear();
@@ -390,7 +391,7 @@ impl Over {
         let batch = match self.has_positions {
             false => batch,
             true => {
-                let hashes = hashes(&self.kept, 0..self.layout.passed.len(), &rows)?;
+                let hashes = hashes(&self.kept, &rows)?;
                 batch.with_positions(Arc::new(positions(&chunk.bases, &hashes)))
             }
         };
@@ -436,12 +437,6 @@ impl Over {
             }
         }
     }
-}
-
-/// The hashes of the content of rows.
-fn hashes(kept: &Kept, columns: Range<usize>, rows: &[At]) -> Result<Vec<u64>> {
-    let columns = columns.map(|column| kept.gather(column, rows)).collect::<Result<Vec<_>>>()?;
-    hash_columns(&columns, rows.len())
 }
 
 /// The running totals that the aggregates need, and how each follows from them.
@@ -514,7 +509,12 @@ impl Layout {
         let mut columns: Vec<Option<ArrayRef>> = vec![None; if base.is_some() { width } else { self.arguments }];
         let arguments = values.arguments.into_iter().zip(values.filters);
         for ((slots, filter), (arguments, mask)) in self.calls.iter().zip(arguments) {
-            slots.iter().zip(arguments).for_each(|(slot, argument)| columns[*slot] = Some(argument));
+            // What an argument is where it does not count means nothing, and must not tell rows apart.
+            let uncounted = mask.as_ref().map(|mask| mask.iter().map(|counts| Some(counts != Some(true))).collect());
+            for (slot, argument) in slots.iter().zip(arguments) {
+                let argument = uncounted.as_ref().map_or(Ok(Arc::clone(&argument)), |mask| nullif(&argument, mask));
+                columns[*slot] = Some(argument?);
+            }
             if let (Some(slot), Some(mask)) = (filter, mask) {
                 columns[*slot] = Some(Arc::new(mask));
             }
