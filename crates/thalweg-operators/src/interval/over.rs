@@ -112,6 +112,8 @@ struct Layout {
     calls: Vec<(Vec<usize>, Option<usize>)>,
     /// How many columns these are, of any input.
     arguments: usize,
+    /// Which of these are no columns of the input as they stand.
+    is_computed: Vec<bool>,
     /// For each column of the first input where it is kept.
     passed: Vec<usize>,
 }
@@ -493,14 +495,14 @@ impl Layout {
             .iter()
             .map(|call| (call.arguments.iter().map(&mut slot).collect(), call.filter.as_ref().map(&mut slot)))
             .collect();
-        let arguments = slots.len();
+        let (arguments, is_computed) = (slots.len(), slots.iter().map(Option::is_none).collect());
         let passed = (0..width).map(|column| {
             slots.iter().position(|slot| *slot == Some(column)).unwrap_or_else(|| {
                 slots.push(Some(column));
                 slots.len() - 1
             })
         });
-        Self { calls, passed: passed.collect(), arguments }
+        Self { calls, passed: passed.collect(), arguments, is_computed }
     }
 
     /// What is kept of the selected rows of a batch of an input: `values` are those of the aggregates.
@@ -512,8 +514,10 @@ impl Layout {
             // What an argument is where it does not count means nothing, and must not tell rows apart.
             let uncounted = mask.as_ref().map(|mask| mask.iter().map(|counts| Some(counts != Some(true))).collect());
             for (slot, argument) in slots.iter().zip(arguments) {
-                let argument = uncounted.as_ref().map_or(Ok(Arc::clone(&argument)), |mask| nullif(&argument, mask));
-                columns[*slot] = Some(argument?);
+                columns[*slot] = Some(match &uncounted {
+                    Some(mask) if self.is_computed[*slot] => nullif(&argument, mask)?,
+                    _ => argument,
+                });
             }
             if let (Some(slot), Some(mask)) = (filter, mask) {
                 columns[*slot] = Some(Arc::new(mask));
