@@ -99,10 +99,7 @@ impl Frame {
         near: &mut Range<usize>,
     ) -> (Range<usize>, bool) {
         let found = match self.bounds {
-            FrameBounds::Range { from, to } => {
-                let first = from.map_or(i64::MIN, |from| base.time.saturating_add(from.0));
-                line.between(first, base.time.saturating_add(to.0), near)
-            }
+            FrameBounds::Range { from, to } => within(from, to, base, line, near),
             FrameBounds::Rows(before) => {
                 let own = line.place(base);
                 own.saturating_sub(before.unwrap_or(usize::MAX))..own + usize::from(is_in_line)
@@ -119,10 +116,7 @@ impl Frame {
         let rows = line.rows();
         let own = if is_in_line { line.place(base) } else { rows.len() };
         let found = match self.bounds {
-            FrameBounds::Range { from, to } => {
-                let first = from.map_or(i64::MIN, |from| base.time.saturating_add(from.0));
-                line.between(first, base.time.saturating_add(to.0), near)
-            }
+            FrameBounds::Range { from, to } => within(from, to, base, line, near),
             FrameBounds::Rows(_) => 0..line.place(base),
         };
         *near = found.clone();
@@ -141,15 +135,19 @@ impl Frame {
             seen[from..].reverse();
         };
         others(before, if let FrameBounds::Rows(Some(most)) = self.bounds { most } else { usize::MAX });
-        let own_at = self.sees_itself().then_some(base.at);
-        seen.extend(own_at);
-        let (from, start) = (seen.len(), behind.start);
+        seen.extend(self.sees_itself().then_some(base.at));
+        let start = behind.start;
         let chosen = rows[behind].iter().enumerate().filter(|(place, entry)| is_seen((start + place, entry)));
         seen.extend(chosen.map(|(_, entry)| entry.at));
-        debug_assert!(from <= seen.len());
         if let Some(most) = self.most {
             let extra = (seen.len() - first_seen).saturating_sub(most);
             seen.drain(first_seen..first_seen + extra);
         }
     }
+}
+
+/// The rows of a line whose times lie so far behind that of a row.
+fn within(from: Option<Interval>, to: Interval, base: &Entry, line: &Line, near: &Range<usize>) -> Range<usize> {
+    let first = from.map_or(i64::MIN, |from| base.time.saturating_add(from.0));
+    line.between(first, base.time.saturating_add(to.0), near)
 }

@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{
-    Array, ArrayRef, UInt32Array,
-    cast::AsArray,
-    types::{Int64Type, TimestampMicrosecondType},
-};
+use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray, types::Int64Type};
 use arrow_select::take::take;
 use thalweg_core::{Batch, Error, Result, Selection, Timestamp, expression::Expression};
 
@@ -75,12 +71,6 @@ pub fn selected(batch: &Batch) -> UInt32Array {
         Some(selection) => selection.to_indices(),
         None => UInt32Array::from_iter_values(0..batch.physical_rows() as u32),
     }
-}
-
-/// The times in a column, for those who make one.
-pub fn times(column: &ArrayRef) -> Result<&[i64]> {
-    let times = column.as_primitive_opt::<TimestampMicrosecondType>();
-    Ok(times.ok_or_else(|| Error::bug("event times are timestamps in microseconds"))?.values())
 }
 
 #[cfg(test)]

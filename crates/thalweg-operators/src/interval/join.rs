@@ -2,9 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Int64Array, RecordBatch, cast::AsArray, types::Int64Type,
-};
+use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch, cast::AsArray};
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
     Batch, Error, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Positions, Progress, Result, State,
@@ -21,6 +19,7 @@ use super::{
     lines::Lines,
     order::By,
     places::ordered,
+    saved::{self, Saved, together},
     waiting::Waiting,
 };
 use crate::aggregate::groups::KeyEncoder;
@@ -447,13 +446,7 @@ impl IntervalJoin {
         let there = self.lines.iter().chain(self.members.iter()).map(|entry| (*entry, IS_MEMBER));
         // Until the rows of a key are looked at, they stay in its line although they have left.
         let leaving = self.leaving.iter().map(|entry| (*entry, IS_LEAVING));
-        let mut members: Vec<_> = there.chain(leaving).filter(|(entry, _)| is_of(&entry)).collect();
-        members.sort_by_key(|(entry, role)| (entry.at, *role));
-        members.dedup_by(|(later, role), (first, roles)| {
-            let is_same = later.at == first.at;
-            *roles |= if is_same { *role } else { 0 };
-            is_same
-        });
+        let mut members = together(there.chain(leaving).filter(|(entry, _)| is_of(&entry)).collect());
         let marked = |(entry, roles): &mut (Entry, i64)| {
             *roles |= if self.kept.is_marked(entry.at) { IS_MARKED } else { 0 };
         };
@@ -467,23 +460,7 @@ impl State for IntervalJoin {
         let mut snapshot = Writer::new(VERSION);
         snapshot.number(self.reached.0);
         for entries in self.entries_of(group)? {
-            snapshot.number(entries.len() as i64);
-            let Some((first, _)) = entries.first() else { continue };
-            let rows: Vec<At> = entries.iter().map(|(entry, _)| entry.at).collect();
-            let number = |of: &dyn Fn(&(Entry, i64)) -> i64| -> ArrayRef {
-                Arc::new(Int64Array::from_iter_values(entries.iter().map(of)))
-            };
-            let mut columns = vec![
-                number(&|(entry, _)| entry.time),
-                number(&|(entry, _)| entry.position),
-                number(&|(_, roles)| *roles),
-            ];
-            columns.extend(self.lines.columns(entries.iter().map(|(entry, _)| entry.key).collect())?);
-            for column in 0..self.kept.width(first.at) {
-                columns.push(self.kept.gather(column, &rows)?);
-            }
-            let named = columns.into_iter().enumerate().map(|(number, column)| (number.to_string(), column, true));
-            snapshot.batch(&RecordBatch::try_from_iter_with_nullable(named)?)?;
+            saved::write(&entries, &self.lines, &self.kept, &mut snapshot)?;
         }
         Ok(snapshot.finish())
     }
@@ -494,34 +471,28 @@ impl State for IntervalJoin {
         self.reached = self.reached.max(reached);
         let key_columns = self.inputs[0].keys.len();
         for _ in 0..2 {
-            if snapshot.number()? == 0 {
-                continue;
-            }
-            let saved = snapshot.batch()?;
-            let number = |column: usize| saved.column(column).as_primitive::<Int64Type>().values();
-            let (times, positions, roles) = (number(0), number(1), number(2));
-            let numbers = self.number(&saved.columns()[3..3 + key_columns], saved.num_rows())?;
-            let uses = roles.iter().map(|roles| (roles & (IS_BASE | IS_MEMBER | IS_LEAVING)).count_ones() as usize);
-            let waits = |row: usize| times[row] >= reached.0;
-            // A member that waits will leave, too.
-            let later = (0..saved.num_rows())
-                .filter(|row| self.kind == JoinKind::Full && roles[*row] & IS_MEMBER != 0 && waits(*row));
-            let uses = uses.sum::<usize>() + later.count();
-            let batch = self.kept.keep(saved.columns()[3 + key_columns..].to_vec(), uses);
-            for row in 0..saved.num_rows() {
-                let at = At { batch, row: row as u32 };
-                let (time, position) = (times[row], positions[row]);
-                let entry = Entry { time, position, key: numbers[row], rank: 0, at };
-                if roles[row] & IS_MARKED != 0 {
-                    self.kept.mark(at);
+            let Some(saved) = Saved::read(&mut snapshot, key_columns)? else { continue };
+            let numbers = self.number(saved.keys(), saved.len())?;
+            let waits = |row: usize| saved.time(row) >= reached.0;
+            let uses = |row: usize| {
+                let parts = saved.parts(row);
+                // A member that waits will leave, too.
+                let later = self.kind == JoinKind::Full && parts & IS_MEMBER != 0 && waits(row);
+                (parts & (IS_BASE | IS_MEMBER | IS_LEAVING)).count_ones() as usize + usize::from(later)
+            };
+            let batch = self.kept.keep(saved.kept(), (0..saved.len()).map(uses).sum());
+            for (row, key) in numbers.into_iter().enumerate() {
+                let (entry, parts) = (saved.entry(row, key, batch), saved.parts(row));
+                if parts & IS_MARKED != 0 {
+                    self.kept.mark(entry.at);
                 }
                 match () {
-                    _ if roles[row] & IS_BASE != 0 => self.bases.put(entry),
-                    _ if roles[row] & IS_MEMBER != 0 && waits(row) => self.members.put(entry),
-                    _ if roles[row] & IS_MEMBER != 0 => self.due.push(entry),
+                    _ if parts & IS_BASE != 0 => self.bases.put(entry),
+                    _ if parts & IS_MEMBER != 0 && waits(row) => self.members.put(entry),
+                    _ if parts & IS_MEMBER != 0 => self.due.push(entry),
                     _ => {}
                 }
-                if roles[row] & IS_LEAVING != 0 {
+                if parts & IS_LEAVING != 0 {
                     self.leaving.push_back(entry);
                 }
             }

@@ -9,6 +9,8 @@
 //! * [`order`]: sorts rows by key and time
 //! * [`kept`]: the values of rows that wait, or may be looked at
 //! * [`totals`]: running totals over the rows of a key
+//! * [`layout`]: which columns are kept of a row that aggregates look at
+//! * [`saved`]: rows as a snapshot
 //! * [`places`]: where results stand among those of all instances
 //! * [`entry`]: what is known of one row
 
@@ -17,10 +19,12 @@ pub mod frame;
 pub mod input;
 pub mod join;
 pub mod kept;
+pub mod layout;
 pub mod lines;
 pub mod order;
 pub mod over;
 pub mod places;
+pub mod saved;
 pub mod totals;
 pub mod waiting;
 

@@ -2,9 +2,8 @@
 
 use std::{ops::Range, sync::Arc};
 
-use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch, cast::AsArray};
 use arrow_schema::{DataType, SchemaRef};
-use arrow_select::nullif::nullif;
 use thalweg_core::{
     Batch, Error, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, State, Timestamp,
     aggregate::{Accumulator, Aggregate as Function, Amounts},
@@ -14,11 +13,13 @@ use thalweg_core::{
 use super::{
     entry::{At, BASE, Entry, sort},
     frame::{Frame, Spared},
-    input::{Input, copied, selected},
+    input::Input,
     kept::{Kept, hashes},
+    layout::Layout,
     lines::Lines,
     order::By,
     places::positions,
+    saved::{self, Saved, together},
     totals::Total,
     waiting::Waiting,
 };
@@ -104,18 +105,6 @@ pub struct Parts {
     pub has_positions: bool,
     /// How far behind the watermark rows still count.
     pub allowed: Interval,
-}
-
-/// Which of the columns that are kept of a row is what.
-struct Layout {
-    /// For each aggregate its arguments and its filter.
-    calls: Vec<(Vec<usize>, Option<usize>)>,
-    /// How many columns these are, of any input.
-    arguments: usize,
-    /// Which of these are no columns of the input as they stand.
-    is_computed: Vec<bool>,
-    /// For each column of the first input where it is kept.
-    passed: Vec<usize>,
 }
 
 /// One of the running totals that are kept for each key.
@@ -478,65 +467,6 @@ struct Seen {
     groups: Vec<u32>,
 }
 
-impl Layout {
-    /// Where the arguments of these aggregates are kept, and the columns of the first input, of which there are so many.
-    fn new(calls: &[Call], width: usize) -> Self {
-        // A column that several ask for is kept once.
-        let mut slots: Vec<Option<usize>> = Vec::new();
-        let mut slot = |expression: &Arc<dyn thalweg_core::expression::Expression>| {
-            let column = expression.column();
-            column.and_then(|_| slots.iter().position(|slot| *slot == column)).unwrap_or_else(|| {
-                slots.push(column);
-                slots.len() - 1
-            })
-        };
-        // What a filter decides on is computed for the rows that it keeps: it is no plain column.
-        let calls: Vec<_> = calls
-            .iter()
-            .map(|call| (call.arguments.iter().map(&mut slot).collect(), call.filter.as_ref().map(&mut slot)))
-            .collect();
-        let (arguments, is_computed) = (slots.len(), slots.iter().map(Option::is_none).collect());
-        let passed = (0..width).map(|column| {
-            slots.iter().position(|slot| *slot == Some(column)).unwrap_or_else(|| {
-                slots.push(Some(column));
-                slots.len() - 1
-            })
-        });
-        Self { calls, passed: passed.collect(), arguments, is_computed }
-    }
-
-    /// What is kept of the selected rows of a batch of an input: `values` are those of the aggregates.
-    fn columns(&self, values: Values, base: Option<&Batch>) -> Result<Vec<ArrayRef>> {
-        let width = self.passed.iter().max().map_or(0, |last| last + 1).max(self.arguments);
-        let mut columns: Vec<Option<ArrayRef>> = vec![None; if base.is_some() { width } else { self.arguments }];
-        let arguments = values.arguments.into_iter().zip(values.filters);
-        for ((slots, filter), (arguments, mask)) in self.calls.iter().zip(arguments) {
-            // What an argument is where it does not count means nothing, and must not tell rows apart.
-            let uncounted = mask.as_ref().map(|mask| mask.iter().map(|counts| Some(counts != Some(true))).collect());
-            for (slot, argument) in slots.iter().zip(arguments) {
-                columns[*slot] = Some(match &uncounted {
-                    Some(mask) if self.is_computed[*slot] => nullif(&argument, mask)?,
-                    _ => argument,
-                });
-            }
-            if let (Some(slot), Some(mask)) = (filter, mask) {
-                columns[*slot] = Some(Arc::new(mask));
-            }
-        }
-        let all = arrow_array::UInt32Array::from_iter_values(0..values.count as u32);
-        for column in columns.iter_mut().flatten() {
-            *column = copied(column, &all)?;
-        }
-        if let Some(batch) = base {
-            let rows = selected(batch);
-            for (number, slot) in self.passed.iter().enumerate().filter(|(_, slot)| **slot >= self.arguments) {
-                columns[*slot] = Some(copied(batch.column(number), &rows)?);
-            }
-        }
-        columns.into_iter().map(|column| column.ok_or_else(|| Error::bug("a column is not kept"))).collect()
-    }
-}
-
 impl Operator for Over {
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         let OverInput { input, calls } = &self.inputs[port];
@@ -598,18 +528,11 @@ impl Over {
     /// The rows of a key group: those of the first input, then others.
     fn entries_of(&self, group: KeyGroup) -> Result<[Vec<(Entry, i64)>; 2]> {
         let groups = self.lines.key_groups(self.key_groups)?;
-        let mut entries: Vec<(Entry, i64)> = Vec::new();
         let is_of = |entry: &&Entry| groups[entry.key as usize] == group;
-        let members = self.lines.iter().chain(self.members.iter()).filter(is_of);
-        entries.extend(members.map(|entry| (*entry, IS_MEMBER)));
-        entries.extend(self.bases.iter().filter(is_of).map(|entry| (*entry, IS_BASE)));
-        entries.sort_by(|(a, _), (b, _)| a.by_key(b).then(a.at.cmp(&b.at)));
+        let members = self.lines.iter().chain(self.members.iter()).filter(is_of).map(|entry| (*entry, IS_MEMBER));
+        let bases = self.bases.iter().filter(is_of).map(|entry| (*entry, IS_BASE));
         // A row that waits for what it sees, and is seen itself, is one row.
-        entries.dedup_by(|(later, role), (first, roles)| {
-            let is_same = later.at == first.at;
-            *roles |= if is_same { *role } else { 0 };
-            is_same
-        });
+        let entries = together(members.chain(bases).collect());
         let (bases, others) = entries.into_iter().partition(|(entry, _)| entry.rank == BASE);
         Ok([bases, others])
     }
@@ -619,29 +542,8 @@ impl State for Over {
     fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
         let mut snapshot = Writer::new(VERSION);
         snapshot.number(self.reached.0);
-        let [bases, others] = self.entries_of(group)?;
-        for (entries, width) in [(bases, None), (others, Some(self.layout.arguments))] {
-            snapshot.number(entries.len() as i64);
-            if entries.is_empty() {
-                continue;
-            }
-            let rows: Vec<At> = entries.iter().map(|(entry, _)| entry.at).collect();
-            let number = |of: &dyn Fn(&(Entry, i64)) -> i64| -> ArrayRef {
-                Arc::new(Int64Array::from_iter_values(entries.iter().map(of)))
-            };
-            let mut columns = vec![
-                number(&|(entry, _)| entry.time),
-                number(&|(entry, _)| entry.position),
-                number(&|(entry, _)| i64::from(entry.rank)),
-                number(&|(_, roles)| *roles),
-            ];
-            columns.extend(self.lines.columns(entries.iter().map(|(entry, _)| entry.key).collect())?);
-            let width = width.unwrap_or_else(|| self.kept.width(rows[0]));
-            for column in 0..width {
-                columns.push(self.kept.gather(column, &rows)?);
-            }
-            let named = columns.into_iter().enumerate().map(|(number, column)| (number.to_string(), column, true));
-            snapshot.batch(&RecordBatch::try_from_iter_with_nullable(named)?)?;
+        for entries in self.entries_of(group)? {
+            saved::write(&entries, &self.lines, &self.kept, &mut snapshot)?;
         }
         Ok(snapshot.finish())
     }
@@ -652,26 +554,19 @@ impl State for Over {
         self.reached = self.reached.max(reached);
         let key_columns = self.inputs[0].input.keys.len();
         for _ in 0..2 {
-            if snapshot.number()? == 0 {
-                continue;
-            }
-            let saved = snapshot.batch()?;
-            let number = |column: usize| saved.column(column).as_primitive::<Int64Type>().values();
-            let (times, positions, ranks, roles) = (number(0), number(1), number(2), number(3));
-            let keys = self.lines.encoder().encode(&saved.columns()[4..4 + key_columns], saved.num_rows())?;
-            let numbers = self.lines.number(&keys, saved.num_rows());
-            let uses = roles.iter().map(|roles| roles.count_ones() as usize).sum();
-            let batch = self.kept.keep(saved.columns()[4 + key_columns..].to_vec(), uses);
-            for row in 0..saved.num_rows() {
-                let at = At { batch, row: row as u32 };
-                let (time, position) = (times[row], positions[row]);
-                let entry = Entry { time, position, key: numbers[row], rank: ranks[row] as u32, at };
+            let Some(saved) = Saved::read(&mut snapshot, key_columns)? else { continue };
+            let keys = self.lines.encoder().encode(saved.keys(), saved.len())?;
+            let numbers = self.lines.number(&keys, saved.len());
+            let uses = (0..saved.len()).map(|row| saved.parts(row).count_ones() as usize).sum();
+            let batch = self.kept.keep(saved.kept(), uses);
+            for (row, key) in numbers.into_iter().enumerate() {
+                let (entry, parts) = (saved.entry(row, key, batch), saved.parts(row));
                 match () {
-                    _ if roles[row] & IS_MEMBER == 0 => {}
-                    _ if time < reached.0 => self.due.push(entry),
+                    _ if parts & IS_MEMBER == 0 => {}
+                    _ if entry.time < reached.0 => self.due.push(entry),
                     _ => self.members.put(entry),
                 }
-                if roles[row] & IS_BASE != 0 {
+                if parts & IS_BASE != 0 {
                     self.bases.put(entry);
                 }
             }
