@@ -74,7 +74,7 @@ simulate:
 
 # Every case of tests/slt with all batch sizes, workers, merges, strategies and phases, with barriers and without: an hour.
 product:
-	THALWEG_PRODUCT=1 cargo test --workspace --locked --test slt
+	THALWEG_PRODUCT=1 cargo test --release --workspace --locked --test slt
 
 # Also in `make test`, over fewer rows.
 transparency:

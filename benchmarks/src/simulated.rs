@@ -59,7 +59,7 @@ pub fn run(report: &mut Report) -> Result<(), String> {
                     ("measured_seconds_on_the_cores_there_are", json!(real)),
                 ]),
                 rows: input.rows,
-                bytes_per_row: BYTES * 3.0 / 8.0,
+                bytes_per_row: BYTES * 5.0 / 8.0,
                 workers: cores(),
                 peak: None,
             };

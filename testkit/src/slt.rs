@@ -232,7 +232,7 @@ fn run(case: &Case, variant: Variant) -> Outcome {
         engine.move_key_groups(sim::pick(seed));
     }
     // As little memory for rows on their way as so many instances need at the most.
-    let memory = 64 * workers * workers;
+    let memory = 96 * workers * workers;
     let settings = format!(
         "SET 'aggregate.phases' = '{phases}'; SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; {}
          SET 'parallel.strategy' = '{strategy}'; SET 'exchange.memory' = '{memory} KiB'; {}",

@@ -3,12 +3,14 @@
 //! * [`records`]: the records
 //! * [`map`]: an operator without a state
 //! * [`aggregate`]: calls and their average duration per district, in windows that slide
+//! * [`join`]: a user's calls within a minute
 //! * [`dealt`]: what it costs to deal the batches of one partition, and from which work on it pays
 //!
 //! Source: Gulisano et al., "StreamCloud: A Large Scale Data Streaming System", §IV.
 
 pub mod aggregate;
 pub mod dealt;
+pub mod join;
 pub mod map;
 pub mod records;
 
@@ -25,6 +27,7 @@ pub const INSTANCES: [usize; 6] = [1, 2, 4, 8, 16, 64];
 pub fn run(report: &mut Report) -> Result<(), String> {
     map::run(report)?;
     aggregate::run(report)?;
+    join::run(report)?;
     dealt::run(report)
 }
 

@@ -10,12 +10,14 @@
 //! * [`settings`]: `SET 'key' = 'value'`
 //! * [`parallel`]: plan → subqueries
 //! * [`render`]: plan → text, JSON, DOT
+//! * [`reuse`]: what is written twice is done once
 //! * [`written`]: expressions → SQL
 
 pub mod node;
 pub mod parallel;
 pub mod plan;
 pub mod render;
+pub mod reuse;
 pub mod schema;
 pub mod settings;
 pub mod written;

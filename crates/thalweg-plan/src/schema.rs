@@ -6,7 +6,7 @@ use arrow_schema::SchemaRef;
 use datafusion_common::DFSchemaRef;
 
 /// The columns of a stream and what is known of its event time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSchema {
     /// Names (with the tables they came from) and types.
     pub columns: DFSchemaRef,

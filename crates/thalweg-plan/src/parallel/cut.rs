@@ -150,7 +150,8 @@ fn size(plan: &Plan, id: NodeId, before: &[SubqueryId], drafts: &[Draft]) -> Siz
         }
         Node::Partial(_) => Size::As(first),
         Node::Branch(_) if plan.settings.strategy != Strategy::SubqueryCluster => Size::As(first),
-        node if node.is_stateless() && plan.settings.strategy != Strategy::SubqueryCluster => Size::As(first),
+        // Where it does not run with what it takes its rows from, others take these, too.
+        node if node.is_stateless() => Size::As(first),
         Node::Union if plan.settings.strategy == Strategy::QueryCluster && are_alike(before, drafts) => Size::As(first),
         _ => Size::UpTo(1),
     }

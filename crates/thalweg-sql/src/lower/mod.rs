@@ -51,7 +51,7 @@ pub(crate) fn lower(logical: &LogicalPlan, sink: Sink, settings: &Settings, word
     let stream = lowering.exactly(stream)?;
     let schema = lowering.schema(&stream).clone();
     lowering.plan.add(Node::Sink(sink), vec![stream.node], schema);
-    Ok(lowering.plan)
+    Ok(lowering.plan.reused())
 }
 
 struct Lowering<'a> {
