@@ -146,7 +146,7 @@ type Sizes = (usize, usize, Option<u64>);
 /// A way to run a case, which meets each strategy with some number of workers.
 fn variant(case: &Case, merge: Merge, (batch_rows, workers, barriers): Sizes) -> Variant {
     let strategy = STRATEGIES[(case.line + workers / 4) % STRATEGIES.len()];
-    let phases = PHASES[(case.line + workers) % 2];
+    let phases = PHASES[(case.line + workers) % PHASES.len()];
     Variant { batch_rows, workers, barriers, merge, strategy, phases }
 }
 

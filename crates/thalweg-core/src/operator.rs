@@ -224,8 +224,8 @@ impl Output {
 /// The error of a query whose states take more memory than they may.
 pub fn memory_exceeded(bytes: usize, limit: usize) -> Error {
     let message = format!("the query's state takes {bytes} bytes, more than 'memory.limit' = {limit}");
-    let hint =
-        "use shorter windows, a smaller watermark delay, fewer keys or rows to sort, or SET a larger 'memory.limit'";
+    let hint = "use shorter windows, a smaller watermark delay, fewer keys or rows to sort, fewer instances, or SET a larger \
+                'memory.limit'";
     Error::environment(message).with_hint(hint)
 }
 

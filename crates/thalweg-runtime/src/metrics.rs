@@ -290,7 +290,11 @@ impl Counters {
     pub fn state(&self) -> (usize, String) {
         let nodes = self.nodes.lock();
         let bytes = |node: &Arc<NodeCounters>| node.state_bytes.load(Relaxed);
-        let largest = nodes.iter().max_by_key(|node| bytes(node)).map(|node| node.label.clone());
+        // A phase of an aggregate is the aggregate to whoever wrote it.
+        let name = |label: &str| {
+            label.strip_prefix("Partial ").map_or(label.to_string(), |number| format!("Aggregate {number}"))
+        };
+        let largest = nodes.iter().max_by_key(|node| bytes(node)).map(|node| name(&node.label));
         (nodes.iter().map(bytes).sum(), largest.unwrap_or_default())
     }
 

@@ -289,7 +289,14 @@ impl Session {
             return Ok(());
         };
         match fresh.entries().into_iter().find(|(name, _)| name == key) {
-            Some((_, value)) => self.set(key, &value, *at, *at),
+            Some((_, value)) => {
+                self.set(key, &value, *at, *at)?;
+                if key == "parallelism" {
+                    // Nobody asks for it any more.
+                    self.settings.divides_keys = fresh.divides_keys;
+                }
+                Ok(())
+            }
             None => self.known_setting(key, *at),
         }
     }

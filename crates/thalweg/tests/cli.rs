@@ -433,9 +433,51 @@ fn the_parallel_plan_is_explained_in_every_format() {
 }
 
 #[test]
+fn parallelism_is_an_option_and_a_setting() {
+    let keyed =
+        "CREATE TABLE s (k INT) WITH ('connector' = 'generator', 'number-of-rows' = '1000', 'partitions' = '4');
+                 SELECT k, count(DISTINCT k) AS n FROM s GROUP BY k";
+    let plan = |arguments: &[&str], set: &str| {
+        let sql = format!("{set} {keyed}");
+        let done = thalweg(&[&["explain", "--parallel", "--json"], arguments, &["-c", &sql]].concat());
+        let json: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+        (json["parallelism"].as_u64().unwrap(), instances(&json))
+    };
+    let [three, four, cores] =
+        [plan(&["--parallelism", "3"], ""), plan(&[], "SET 'parallelism' = '4';"), plan(&[], "")];
+    assert_eq!((three, &four), ((3, vec![3, 3, 1]), &(4, vec![4, 4, 1])));
+    assert_eq!(plan(&["--parallelism", "3"], "SET 'parallelism' = '4';"), four, "what the script says comes later");
+    for reset in ["RESET 'parallelism';", "RESET;"] {
+        assert_eq!(plan(&[], &format!("SET 'parallelism' = '4'; {reset}")), cores, "as if it had not been set");
+    }
+    for wrong in ["0", "1025", "many"] {
+        let done = thalweg(&["run", "--parallelism", wrong, "-c", keyed]);
+        assert!(done.code == Some(2) && done.stderr.contains("'--parallelism <N>'"), "{}", done.stderr);
+    }
+}
+
+#[test]
+fn what_is_measured_is_added_to_what_was() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("costs-of-two.json");
+    let path = path.to_str().unwrap();
+    fs::remove_file(path).ok();
+    let sql = ["SELECT 1 AS a", "SELECT 2 AS b"];
+    for one in sql {
+        assert_eq!(thalweg(&["explain", "--analyze", "--costs", path, "-c", one]).code, Some(0));
+    }
+    check(&["--costs", path, "-o", "csv", "-c", &sql.join(";")], "a\n1\nb\n2\n");
+    let foreign = file("no-costs.json", "[1]");
+    let done = thalweg(&["explain", "--analyze", "--costs", foreign, "-c", sql[0]]);
+    assert_eq!(done.code, Some(2), "{}", done.stderr);
+    let kept = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(foreign);
+    assert_eq!(fs::read_to_string(kept).unwrap(), "[1]", "what is something else is not written over");
+}
+
+#[test]
 fn costs_are_measured_and_divide_the_workers() {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("costs.json");
     let path = path.to_str().unwrap();
+    fs::remove_file(path).ok();
     let analyzed = parallel(&["--analyze", "--costs", path]);
     let (label, measured) =
         (&analyzed["subqueries"][1]["nodes"][0]["label"], &analyzed["subqueries"][1]["nodes"][0]["measured"]);
@@ -451,7 +493,7 @@ fn costs_are_measured_and_divide_the_workers() {
         file["plans"][plan][label]["nanoseconds"] = nanos.into();
     }
     fs::write(path, file.to_string()).unwrap();
-    assert_eq!(instances(&parallel(&["--parallel", "--costs", path])), [1, 3, 2, 1, 1]);
+    assert_eq!(instances(&parallel(&["--parallel", "--costs", path])), [1, 5, 3, 1, 1]);
     assert_eq!(instances(&parallel(&["--parallel"])), [1, 8, 8, 8, 1]);
     let rows = |arguments: &[&str]| {
         let mut lines: Vec<_> = thalweg(&[&["run", "-q"], arguments, &["-c", CASCADE]].concat())

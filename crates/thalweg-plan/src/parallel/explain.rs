@@ -143,11 +143,14 @@ impl<'a> Explained<'a> {
         Self { plan, cut, loads, idle }
     }
 
-    /// How many of the workers the work of a subquery takes, where all have something to do.
+    /// How many of the workers the work of a subquery takes, where rows come as fast as workers and instances can take them: an
+    /// instance has one worker at a time.
     fn workers(&self, subquery: usize) -> f64 {
         let all: f64 = self.loads.iter().map(|load| load.work()).sum();
-        let share = if all > 0.0 { self.loads[subquery].work() / all } else { 0.0 };
-        share * self.plan.settings.parallelism as f64
+        let instances = self.cut.subqueries.iter().map(|subquery| subquery.instances as f64);
+        let limits = instances.zip(&self.loads).map(|(instances, load)| instances / load.work());
+        let rows = limits.fold(self.plan.settings.parallelism as f64 / all, f64::min);
+        if all > 0.0 { rows * self.loads[subquery].work() } else { 0.0 }
     }
 
     /// Where the rows of a subquery come from: from whom, by which balancer and which merger.

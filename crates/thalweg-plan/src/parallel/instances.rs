@@ -15,8 +15,8 @@ use crate::{Plan, settings::Strategy};
 /// As many instances for each subquery as its work is of all work, together as many as `parallelism` says; `None` if nothing was
 /// measured, or all instances run all of the query.
 ///
-/// Each has one at least, and no more than it may: so there may be more or fewer in all. Those that are connected one to one count
-/// once, with the work of all of them.
+/// Each has one at least, which takes nothing from others but its work, since any worker runs any instance; and no more than it may: so
+/// there may be more or fewer in all. Those that are connected one to one count once, with the work of all of them.
 pub fn in_proportion(plan: &Plan, drafts: &[Draft], cut: &ParallelPlan) -> Option<Vec<usize>> {
     let loads = loads(plan, cut);
     let is_known = loads.iter().any(|load| load.is_measured);
@@ -57,27 +57,29 @@ struct Seats {
     most: usize,
 }
 
-/// Divides a number in proportion to weights: at least one for each and at most what it may have; the rest of a division goes to the
-/// largest remainders, and of equals to the first.
+/// Divides a number in proportion to weights: at least one for each, beside what the others have, and at most what it may have; the rest of
+/// a division goes to the largest remainders, and of equals to the first.
 fn apportioned(total: usize, all: &[Seats]) -> Vec<usize> {
     let mut counts: Vec<Option<usize>> = vec![None; all.len()];
+    let mut left = total as f64;
     loop {
         let free = || (0..all.len()).filter(|i| counts[*i].is_none());
-        let left = total.saturating_sub(counts.iter().flatten().sum());
         let weights: f64 = free().map(|i| all[i].weight).sum();
-        let quota = |i: usize| if weights > 0.0 { left as f64 * all[i].weight / weights } else { 0.0 };
+        let quota = |i: usize| if weights > 0.0 { left * all[i].weight / weights } else { 0.0 };
         // Who may have no more leaves the rest to others; so that comes before who has one in any case.
-        let full = free().find(|i| quota(*i) >= all[*i].most as f64).map(|i| (i, all[i].most));
-        let fixed = full.or_else(|| free().find(|i| quota(*i) <= 1.0).map(|i| (i, 1)));
-        if let Some((i, count)) = fixed {
+        let full = free().find(|i| quota(*i) >= all[*i].most as f64).map(|i| (i, all[i].most, all[i].most as f64));
+        let fixed = full.or_else(|| free().find(|i| quota(*i) <= 1.0).map(|i| (i, 1, quota(i))));
+        if let Some((i, count, taken)) = fixed {
             counts[i] = Some(count);
+            left = (left - taken).max(0.0);
             continue;
         }
+        let left = left.round() as usize;
         let mut order: Vec<usize> = free().collect();
         order.sort_by(|a, b| quota(*b).fract().total_cmp(&quota(*a).fract()));
         let whole: usize = order.iter().map(|i| quota(*i) as usize).sum();
         let given: Vec<(usize, usize)> =
-            order.iter().enumerate().map(|(n, i)| (*i, quota(*i) as usize + usize::from(n < left - whole))).collect();
+            order.iter().enumerate().map(|(n, i)| (*i, quota(*i) as usize + usize::from(n + whole < left))).collect();
         given.into_iter().for_each(|(i, count)| counts[i] = Some(count));
         return counts.into_iter().flatten().collect();
     }
@@ -100,7 +102,12 @@ mod tests {
 
     #[test]
     fn each_has_one_and_none_more_than_it_may() {
-        assert_eq!(divided(8, &[(1.0, 4), (98.0, 128), (1.0, 1)]), [1, 6, 1]);
+        assert_eq!(
+            divided(8, &[(1.0, 4), (98.0, 128), (1.0, 1)]),
+            [1, 8, 1],
+            "who has next to nothing to do takes nothing"
+        );
+        assert_eq!(divided(2, &[(1.0, 1), (97.0, 128), (2.0, 1)]), [1, 2, 1], "two workers have enough to do");
         assert_eq!(divided(8, &[(90.0, 2), (5.0, 128), (5.0, 128)]), [2, 3, 3], "the rest is for others");
         assert_eq!(divided(2, &[(1.0, 4), (1.0, 4), (1.0, 4)]), [1, 1, 1], "more than there is");
         assert_eq!(divided(9, &[(1.0, 2), (1.0, 1)]), [2, 1], "less than there is");
@@ -111,7 +118,9 @@ mod tests {
     fn the_sum_is_what_there_is_to_divide_wherever_it_can_be() {
         for total in 3..40 {
             let counts = divided(total, &[(17.0, 128), (0.2, 128), (5.5, 128)]);
-            assert_eq!(counts.iter().sum::<usize>(), total);
+            // The second has one beside them.
+            let share = total as f64 * 22.5 / 22.7;
+            assert_eq!(counts.iter().sum::<usize>(), share.round() as usize + 1, "{total}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind, value_parser};
 use clap_complete::Shell;
 
 const EXAMPLES: &str = "\
@@ -89,6 +89,9 @@ pub struct Run {
 /// How queries are divided into subqueries and instances.
 #[derive(Args, Debug)]
 pub struct Parallel {
+    /// How many instances share the rows of what can be divided; by default as many as there are cores.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
+    pub parallelism: Option<u16>,
     /// What is placed together; by default a node with a state and those without one behind it.
     #[arg(long, value_name = "STRATEGY", value_parser = ["subquery-cluster", "query-cluster", "operator-cluster"])]
     pub strategy: Option<String>,
@@ -125,7 +128,7 @@ const PARALLEL: &str = "\
 The parallel plan: subqueries, their instances, where rows come from, and what they cost.
 
   instances  how many share the rows
-  workers    how many of the workers its work takes, where all have something to do
+  workers    how many of the workers its work takes, where rows come as fast as workers and instances can take them
   rows       those that arrive, as a share of what all sources give
   ns/row     the time that a row which arrives takes in its nodes, and to be divided
              for those that follow: estimated, or measured by --analyze

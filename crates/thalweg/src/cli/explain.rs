@@ -1,6 +1,6 @@
 //! `thalweg explain`: the plans of queries, which are run only to be measured.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use thalweg::{Engine, Plan, Query, backends::measured, query::Kind};
 use thalweg_connectors::unbuffered_stdout;
@@ -15,10 +15,11 @@ pub fn explain(arguments: &Explain, screen: &Arc<Screen>) -> std::result::Result
     let scripts = script::read(&arguments.input, "explain")?;
     let mut engine = Engine::new();
     match arguments.analyze {
-        true => placing::strategy(&mut engine, &arguments.placing)?,
+        true => placing::set(&mut engine, &arguments.placing)?,
         false => placing::place(&mut engine, &arguments.placing)?,
     }
-    let mut analysis = arguments.analyze.then(|| Analysis::new(screen)).transpose()?;
+    let costs = arguments.placing.costs.as_deref();
+    let mut analysis = arguments.analyze.then(|| Analysis::new(screen, costs)).transpose()?;
     let mut plans = 0;
     for (number, statement) in script::statements(&engine, &scripts, screen)? {
         let failure = |error: Error| scripts[number].failure(&error, Some(statement.span()));
@@ -40,23 +41,26 @@ pub fn explain(arguments: &Explain, screen: &Arc<Screen>) -> std::result::Result
         return Err(Error::query("nothing to explain").with_hint("only SELECT and INSERT have a plan").into());
     }
     match analysis {
-        Some(analysis) => Ok(analysis.end(arguments)?),
-        None => Ok(Ending::Done),
+        Some(analysis) if analysis.interrupt.is_stopped() => Ok(Ending::Stopped),
+        _ => Ok(Ending::Done),
     }
 }
 
 /// Queries that are run to be measured.
-struct Analysis {
+struct Analysis<'a> {
     interrupt: Interrupt,
     costs: CostFile,
+    /// Where they are kept.
+    path: Option<&'a Path>,
 }
 
-impl Analysis {
-    fn new(screen: &Arc<Screen>) -> Result<Self> {
-        Ok(Self { interrupt: Interrupt::install(screen)?, costs: CostFile::default() })
+impl<'a> Analysis<'a> {
+    /// Costs are added to those that are kept there.
+    fn new(screen: &Arc<Screen>, path: Option<&'a Path>) -> Result<Self> {
+        Ok(Self { interrupt: Interrupt::install(screen)?, costs: placing::kept(path)?, path })
     }
 
-    /// Runs a query to its end, or until it is interrupted; nobody sees its rows.
+    /// Runs a query to its end, or until it is interrupted, and keeps what was measured; nobody sees its rows.
     fn measure(&mut self, engine: &Engine, plan: &Plan) -> Result<Costs> {
         let mut query = engine.analyze(plan)?;
         let running = query.control().map(|control| self.interrupt.stops(control));
@@ -64,15 +68,8 @@ impl Analysis {
         drop(running);
         let costs = measured::costs(&query.metrics());
         self.costs.add(plan, costs.clone());
+        self.path.iter().try_for_each(|path| placing::write(path, &self.costs))?;
         Ok(costs)
-    }
-
-    /// Keeps what was measured, if there is a place for it.
-    fn end(self, arguments: &Explain) -> Result<Ending> {
-        if let Some(path) = &arguments.placing.costs {
-            placing::write(path, &self.costs)?;
-        }
-        Ok(if self.interrupt.is_stopped() { Ending::Stopped } else { Ending::Done })
     }
 }
 

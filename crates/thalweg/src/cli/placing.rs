@@ -8,21 +8,29 @@ use thalweg_plan::parallel::costs::CostFile;
 
 use super::arguments::Parallel;
 
-/// Lets an engine divide queries as was asked for; a script may change the strategy.
+/// Lets an engine divide queries as was asked for; a script may change all but the costs.
 ///
 /// Errors: `Error::Query` if the file of costs is none; `Error::Environment` if it cannot be read.
 pub fn place(engine: &mut Engine, arguments: &Parallel) -> Result<()> {
-    strategy(engine, arguments)?;
+    set(engine, arguments)?;
     if let Some(path) = &arguments.costs {
         engine.use_costs(read(path)?);
     }
     Ok(())
 }
 
-/// Sets the strategy only.
-pub fn strategy(engine: &mut Engine, arguments: &Parallel) -> Result<()> {
-    let set = |strategy: &String| engine.sql(&format!("SET 'parallel.strategy' = '{strategy}'")).map(drop);
-    arguments.strategy.iter().try_for_each(set)
+/// Sets parallelism and strategy only.
+pub fn set(engine: &mut Engine, arguments: &Parallel) -> Result<()> {
+    let parallelism = arguments.parallelism.iter().map(|number| ("parallelism", number.to_string()));
+    let strategy = arguments.strategy.iter().map(|strategy| ("parallel.strategy", strategy.clone()));
+    parallelism.chain(strategy).try_for_each(|(key, value)| engine.sql(&format!("SET '{key}' = '{value}'")).map(drop))
+}
+
+/// The costs in a file to which others are added; none, if it is not there yet.
+///
+/// Errors: as [`place`].
+pub fn kept(path: Option<&Path>) -> Result<CostFile> {
+    path.filter(|path| path.exists()).map_or_else(|| Ok(CostFile::default()), read)
 }
 
 /// Writes costs into a file.
