@@ -31,6 +31,8 @@ pub struct Metrics {
     pub changes: u64,
     /// How many did, all times together.
     pub moved_groups: u64,
+    /// How long that kept instances from their work, all together.
+    pub moving: Duration,
     /// Rows that were divided by their keys among instances, each time they were; states of groups count as rows.
     pub exchanged_rows: u64,
     /// The bytes that these took on their way.
@@ -177,6 +179,7 @@ pub struct Counters {
     pub(crate) bad_rows: AtomicU64,
     changes: AtomicU64,
     moved_groups: AtomicU64,
+    moving_nanos: AtomicU64,
     pub(crate) exchanged: Arc<Exchanged>,
     latency: Mutex<Histogram<u64>>,
     tasks: Mutex<Vec<Arc<TaskCounters>>>,
@@ -201,6 +204,7 @@ impl Default for Counters {
             bad_rows: AtomicU64::new(0),
             changes: AtomicU64::new(0),
             moved_groups: AtomicU64::new(0),
+            moving_nanos: AtomicU64::new(0),
             exchanged: Arc::default(),
             latency: Mutex::new(latency),
             tasks: Mutex::new(Vec::new()),
@@ -286,6 +290,11 @@ impl Counters {
         self.moved_groups.fetch_add(groups as u64, Relaxed);
     }
 
+    /// An instance gave or took the state of key groups for so long.
+    pub fn moving(&self, time: Duration) {
+        self.moving_nanos.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
     /// The memory of all states, and the node with the largest.
     pub fn state(&self) -> (usize, String) {
         let nodes = self.nodes.lock();
@@ -311,6 +320,7 @@ impl Counters {
             state_bytes: state_bytes as u64,
             changes: self.changes.load(Relaxed),
             moved_groups: self.moved_groups.load(Relaxed),
+            moving: Duration::from_nanos(self.moving_nanos.load(Relaxed)),
             exchanged_rows: self.exchanged.rows.load(Relaxed),
             exchanged_bytes: self.exchanged.bytes.load(Relaxed),
             elapsed: self.ended.lock().unwrap_or_else(|| self.started.elapsed()),

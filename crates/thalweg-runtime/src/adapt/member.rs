@@ -80,15 +80,18 @@ impl Member {
                     }
                 }
                 Phase::Give => {
-                    let losses = self.team.losses(*epoch, self.number);
+                    let (began, losses) = (self.clock.now(), self.team.losses(*epoch, self.number));
                     self.team.give(*epoch, self.number, chain.give(&losses)?);
+                    self.team.moved(losses.len(), self.clock.now().saturating_duration_since(began));
                     *phase = Phase::Take;
                 }
                 Phase::Take => {
                     let Some((parcels, owned)) = self.team.take(*epoch, self.number) else {
                         return Ok(Taken::Nothing(None));
                     };
+                    let began = self.clock.now();
                     chain.take(parcels, owned)?;
+                    self.team.moved(0, self.clock.now().saturating_duration_since(began));
                     let barrier = Event::Barrier(*epoch);
                     self.handover = None;
                     return Ok(Taken::Events(vec![(0, barrier)], 0));

@@ -62,6 +62,9 @@ const GLANCES: u32 = 8;
 /// Who is at work for this share of the time has too much to do: how much, nobody can tell.
 const OVERLOAD: f64 = 0.95;
 
+/// For so many looks a table is expected to fit: what it spares in that time must be more than moving takes.
+const FITS: u32 = 10;
+
 /// For so many looks no instance is taken away from who had too much to do.
 const ALERT: u32 = 10;
 
@@ -164,7 +167,8 @@ impl Seen {
         // What waits is not known: all instances get something, and who turns out to have too little gives it back later.
         let busy = if is_overloaded { f64::INFINITY } else { self.busy };
         let rules = if self.alert > 0 { Rules { low: 0.0, ..rules } } else { rules };
-        let load = policy::Load { rows: &self.rows, busy };
+        let affordable = since.as_secs_f64() * f64::from(FITS) / team.cost_of_move().as_secs_f64();
+        let load = policy::Load { rows: &self.rows, busy, affordable };
         let Decision { table: next, reason } = policy::decide(rules, &table, load)?;
         tracing::info!(
             "{}: {} of {} key groups move, instances {} -> {}: {reason}",

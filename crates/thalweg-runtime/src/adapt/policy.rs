@@ -48,6 +48,8 @@ pub struct Load<'a> {
     pub rows: &'a [f64],
     /// The share of time that members were at work, the sum over all of them.
     pub busy: f64,
+    /// How many key groups could move in the time for which a table is expected to fit, if members did nothing else.
+    pub affordable: f64,
 }
 
 /// Another table, and why.
@@ -69,8 +71,11 @@ pub fn decide(rules: Rules, table: &Table, load: Load<'_>) -> Option<Decision> {
     let wanted = wanted(rules, load.busy, used.len(), table.instances());
     let percent = |share: f64| format!("{:.0} %", share * 100.0);
     let is_worth_it = |after: &Table| {
-        let [before, after] = [table, after].map(|table| highest(&by_instance(table, load.rows)));
-        before - after > rules.improvement * before
+        let [before, behind] = [table, after].map(|table| highest(&by_instance(table, load.rows)));
+        // What the busiest is spared in that time, as a share of it; and what the move takes.
+        let spared = (before - behind) / load.rows.iter().sum::<f64>() * load.busy;
+        let cost = table.moves(after).len() as f64 / load.affordable;
+        before - behind > rules.improvement * before && spared >= cost
     };
     if wanted < used.len() {
         let (work, low) = (percent(average), percent(rules.low));
@@ -176,7 +181,7 @@ mod tests {
     }
 
     fn decided(table: &Table, rows: &[f64], busy: f64) -> Option<Table> {
-        decide(RULES, table, Load { rows, busy }).map(|decision| decision.table)
+        decide(RULES, table, Load { rows, busy, affordable: f64::INFINITY }).map(|decision| decision.table)
     }
 
     fn owners(table: &Table) -> Vec<usize> {
@@ -222,6 +227,22 @@ mod tests {
         // The larger group cannot be divided: 1,000 instead of 1,050 is no tenth.
         let rows = [1000.0, 50.0, 200.0, 200.0];
         assert_eq!(decided(&table, &rows, calm(&table)), None);
+    }
+
+    #[test]
+    fn what_takes_longer_than_it_spares_is_not_done() {
+        let table = table(8, 4);
+        let rows = [2000.0, 1000.0, 500.0, 500.0, 1000.0, 1000.0, 1000.0, 1000.0];
+        let busy = calm(&table);
+        let after = decided(&table, &rows, busy).unwrap();
+        assert_eq!(table.moves(&after).len(), 1);
+        // A thousand of 8,000 rows, of 1.6 instances at work: the busiest is spared a fifth of the time.
+        for (affordable, is_done) in [(5.5, true), (4.5, false), (0.0, false)] {
+            let decision = decide(RULES, &table, Load { rows: &rows, busy, affordable });
+            assert_eq!(decision.is_some(), is_done, "a move takes 1/{affordable} of the time");
+        }
+        let overload = Load { rows: &rows, busy: f64::INFINITY, affordable: 4.5 };
+        assert!(decide(RULES, &table, overload).is_some(), "who has too much to do is helped at any cost");
     }
 
     #[test]

@@ -28,6 +28,9 @@ pub struct Team {
     rows: Vec<AtomicU64>,
     /// Nanoseconds at work of all members, since the planner last asked.
     busy: AtomicU64,
+    /// Key groups that were given away, and the nanoseconds that it took members to give and to take them.
+    given: AtomicU64,
+    moving: AtomicU64,
     counters: Arc<Counters>,
     /// Counts states that are on their way, as the node's, whose members have theirs before.
     node: OnceLock<Arc<NodeCounters>>,
@@ -100,6 +103,8 @@ impl Team {
             label,
             groups,
             busy: AtomicU64::new(0),
+            given: AtomicU64::new(0),
+            moving: AtomicU64::new(0),
             counters,
             inner: Mutex::new(Inner { table, changes: BTreeMap::new(), members }),
         }
@@ -127,6 +132,19 @@ impl Team {
     /// A member was at work for so long.
     pub fn worked(&self, time: Duration) {
         self.busy.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
+    /// A member gave so many key groups away, or took what others gave; that kept it from its work for so long.
+    pub fn moved(&self, given: usize, time: Duration) {
+        self.given.fetch_add(given as u64, Relaxed);
+        self.moving.fetch_add(time.as_nanos() as u64, Relaxed);
+        self.counters.moving(time);
+    }
+
+    /// How long members are kept from their work for each key group that moves, as far as is known.
+    pub fn cost_of_move(&self) -> Duration {
+        let given = self.given.load(Relaxed).max(1);
+        Duration::from_nanos(self.moving.load(Relaxed) / given)
     }
 
     /// How long members were at work since the load was last taken.

@@ -29,7 +29,8 @@ pub fn summary(metrics: &Metrics, table: Option<&str>) -> String {
     }
     if metrics.changes > 0 {
         let times = if metrics.changes == 1 { "once" } else { &format!("{} times", words::count(metrics.changes)) };
-        text += &format!("\nkeys moved between instances {times}: {} key groups", words::count(metrics.moved_groups));
+        let (groups, time) = (words::count(metrics.moved_groups), words::duration(metrics.moving));
+        text += &format!("\nkeys moved between instances {times}: {groups} key groups in {time}");
     }
     text
 }
@@ -74,10 +75,10 @@ mod tests {
             "hourly: 336,776 rows in, 17,520 rows out, 12 late, 0 bad in 1.24 s (272,000 rows/s)\n\
              latency from arrival to emission: p50 850 µs, p99 8 ms, max 12 ms"
         );
-        let adapted = Metrics { changes: 2, moved_groups: 17, ..Metrics::default() };
+        let adapted = Metrics { changes: 2, moved_groups: 17, moving: Duration::from_millis(3), ..Metrics::default() };
         assert_eq!(
             summary(&adapted, None),
-            "0 rows in, 0 rows out, 0 late, 0 bad in 0 s\nkeys moved between instances 2 times: 17 key groups"
+            "0 rows in, 0 rows out, 0 late, 0 bad in 0 s\nkeys moved between instances 2 times: 17 key groups in 3 ms"
         );
         let loose = Metrics { out_of_order_rows: 1204, ..Metrics::default() };
         assert_eq!(
