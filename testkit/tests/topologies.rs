@@ -296,6 +296,27 @@ fn every_stream_that_ends_in_a_sink_runs_and_sees_all_rows() {
 }
 
 #[test]
+fn a_panic_in_one_of_several_instances_ends_the_query_with_its_steps_name() {
+    let rows: Vec<Row> = (0..500).map(|i| (i / 10, Some(i % 7), i)).collect();
+    for run in RUNS {
+        let engine = engine(&[rows.clone(), rows.clone()], run);
+        let topology = engine.topology();
+        let counted = topology.table("t").key_by(["k"]).stateful_map(
+            ["n"],
+            || 0_i64,
+            |count, row| {
+                *count += 1;
+                assert!(*count < 100 || row.get::<i64>("k")? != 5, "five is too much");
+                Ok((*count,))
+            },
+        );
+        counted.discard();
+        let error = topology.start().unwrap().wait().unwrap_err();
+        assert_eq!(error.to_string(), "stateful_map 1 failed unexpectedly: five is too much", "{run:?}");
+    }
+}
+
+#[test]
 fn mistakes_are_told_with_the_step() {
     let engine = engine(&[Vec::new()], RUNS[0]);
     let told = |build: &dyn Fn(&Topology<'_>)| {
