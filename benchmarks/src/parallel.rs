@@ -24,8 +24,13 @@ const PARTITIONS: usize = 8;
 const INSTANCES: [usize; 6] = [1, 2, 4, 8, 16, 64];
 
 /// A stream, and how many seconds its windows last.
-const INPUTS: [(Keys, i64); 4] =
-    [(Keys::Uniform(10_000), 1), (Keys::Uniform(10_000), 10), (Keys::Uniform(1_000_000), 1), (Keys::Zipf(10_000), 1)];
+const INPUTS: [(Keys, i64); 5] = [
+    (Keys::Uniform(10_000), 1),
+    (Keys::Uniform(10_000), 10),
+    (Keys::Uniform(1_000), 10),
+    (Keys::Uniform(1_000_000), 1),
+    (Keys::Zipf(10_000), 1),
+];
 
 /// Measures each number of instances on each stream.
 pub fn run(report: &mut Report) -> Result<(), String> {
