@@ -36,6 +36,6 @@ pub use event::{Epoch, Event};
 pub use operator::{Frontier, Operator, Output, Port, Progress};
 pub use positions::Positions;
 pub use selection::Selection;
-pub use state::{KeyGroup, KeyGroups, State};
+pub use state::{Held, KeyGroup, KeyGroups, State};
 pub use time::{Interval, Timestamp};
 pub use window::Window;

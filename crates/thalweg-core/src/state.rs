@@ -3,7 +3,7 @@
 //! Checkpoints, recovery at another parallelism, adaptive partitioning, live change of a query and another engine's
 //! rescaling are all made of these three calls.
 
-use std::io::Cursor;
+use std::{fmt, io::Cursor};
 
 use arrow_array::RecordBatch;
 use arrow_ipc::{reader::StreamReader, writer::StreamWriter};
@@ -42,9 +42,60 @@ pub trait State {
     /// How many bytes of memory the state takes.
     fn bytes(&self) -> usize;
 
-    /// What is held and not yet emitted, for people: `3 open windows, 17 groups`. Empty where there is nothing.
-    fn held(&self) -> String {
-        String::new()
+    /// What is held and not yet emitted, for people: 3 open windows, 17 groups. Of two states of one node the same comes in the same order.
+    fn held(&self) -> Vec<Held> {
+        Vec::new()
+    }
+}
+
+/// So many of something that a state holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// How many.
+    pub count: usize,
+    /// What one is called, and what several are.
+    pub names: [&'static str; 2],
+    /// Whether other instances hold the same ones, and not others.
+    pub is_shared: bool,
+}
+
+impl Held {
+    /// So many that no other instance holds.
+    pub fn new(count: usize, names: [&'static str; 2]) -> Self {
+        Self { count, names, is_shared: false }
+    }
+
+    /// What several instances hold.
+    pub fn together(all: &[Vec<Self>]) -> Vec<Self> {
+        let mut sums: Vec<Self> = Vec::new();
+        for held in all.iter().flatten() {
+            match sums.iter_mut().find(|sum| sum.names == held.names) {
+                Some(sum) if held.is_shared => sum.count = sum.count.max(held.count),
+                Some(sum) => sum.count += held.count,
+                None => sums.push(*held),
+            }
+        }
+        sums
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.count, self.names[usize::from(self.count != 1)])
+    }
+}
+
+#[cfg(test)]
+mod held_tests {
+    use super::*;
+
+    #[test]
+    fn what_instances_hold_is_added_up_and_what_they_share_is_not() {
+        let windows = |count| Held { is_shared: true, ..Held::new(count, ["open window", "open windows"]) };
+        let groups = |count| Held::new(count, ["group", "groups"]);
+        let all = Held::together(&[vec![windows(1), groups(1)], vec![], vec![windows(2), groups(93)]]);
+        assert_eq!(all.iter().map(Held::to_string).collect::<Vec<_>>(), ["2 open windows", "94 groups"]);
+        assert_eq!((windows(1).to_string(), groups(0).to_string()), ("1 open window".into(), "0 groups".into()));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use arrow_schema::SchemaRef;
 use thalweg_core::{
-    Batch, Frontier, KeyGroup, Operator, Output, Port, Progress, Result, Selection, State, Timestamp,
+    Batch, Frontier, Held, KeyGroup, Operator, Output, Port, Progress, Result, Selection, State, Timestamp,
     state::{Reader, Writer},
 };
 
@@ -153,10 +153,8 @@ impl State for Rebatch {
         rows::bytes(&self.waiting)
     }
 
-    fn held(&self) -> String {
-        match self.waiting_rows {
-            0 => String::new(),
-            rows => format!("{rows} rows that wait for their batch to fill"),
-        }
+    fn held(&self) -> Vec<Held> {
+        let names = ["row that waits for its batch to fill", "rows that wait for their batch to fill"];
+        if self.waiting_rows == 0 { Vec::new() } else { vec![Held::new(self.waiting_rows, names)] }
     }
 }

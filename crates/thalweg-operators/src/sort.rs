@@ -7,7 +7,7 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::{SchemaRef, SortOptions};
 use arrow_select::take::take_record_batch;
 use thalweg_core::{
-    Batch, Error, Frontier, KeyGroup, Operator, Output, Port, Progress, Result, State, Timestamp,
+    Batch, Error, Frontier, Held, KeyGroup, Operator, Output, Port, Progress, Result, State, Timestamp,
     expression::Expression,
     state::{Reader, Writer},
 };
@@ -155,12 +155,12 @@ impl State for Sort {
         rows::bytes(&self.waiting) + self.sorted.as_ref().map_or(0, RecordBatch::get_array_memory_size)
     }
 
-    fn held(&self) -> String {
+    fn held(&self) -> Vec<Held> {
         let sorted = self.sorted.as_ref().map_or(0, RecordBatch::num_rows);
         match (self.waiting.iter().map(Batch::len).sum::<usize>(), sorted) {
-            (0, 0) => String::new(),
-            (0, rows) => format!("{rows} sorted rows"),
-            (rows, _) => format!("{rows} rows that wait to be sorted"),
+            (0, 0) => Vec::new(),
+            (0, rows) => vec![Held::new(rows, ["sorted row", "sorted rows"])],
+            (rows, _) => vec![Held::new(rows, ["row that waits to be sorted", "rows that wait to be sorted"])],
         }
     }
 }

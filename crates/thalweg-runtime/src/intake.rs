@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use thalweg_core::{Batch, Epoch, Event, Frontier, Port, Result, Timestamp};
+use thalweg_core::{Batch, Epoch, Event, Frontier, Held, Port, Result, Timestamp};
 use thalweg_shuffle::gather::Ordered;
 
 use crate::{
@@ -223,7 +223,8 @@ impl Pipes {
     pub fn note_held(&mut self) {
         for Gather { rows, counters, .. } in self.ports.iter().filter_map(|port| port.gather.as_ref()) {
             if rows.rows() > 0 {
-                *counters.held.lock() = format!("{} rows that wait for those before them", rows.rows());
+                let names = ["row that waits for those before it", "rows that wait for those before them"];
+                *counters.held.lock() = vec![Held::new(rows.rows(), names)];
             }
         }
     }
@@ -585,7 +586,7 @@ mod tests {
         drop(senders);
         assert_eq!(taken(&mut pipes), ["end"]);
         pipes.note_held();
-        assert_eq!(*counters.held.lock(), "1 rows that wait for those before them");
+        assert_eq!(counters.held.lock()[0].to_string(), "1 row that waits for those before it");
     }
 
     #[test]
@@ -596,6 +597,6 @@ mod tests {
         drop(senders);
         assert_eq!(taken(&mut pipes), ["[1001]", "watermark 10", "end"]);
         pipes.note_held();
-        assert_eq!(*counters.held.lock(), "2 rows that wait for those before them");
+        assert_eq!(counters.held.lock()[0].to_string(), "2 rows that wait for those before them");
     }
 }

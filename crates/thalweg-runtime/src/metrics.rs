@@ -10,7 +10,7 @@ use std::{
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
-use thalweg_core::{Interval, Timestamp};
+use thalweg_core::{Held, Interval, Timestamp};
 
 /// What a query has done so far.
 #[derive(Clone, Debug, Default)]
@@ -83,8 +83,8 @@ pub struct NodeMetrics {
     pub out_of_order_rows: u64,
     /// Memory that its state takes, in bytes.
     pub state_bytes: u64,
-    /// What it held and had not emitted when the query was stopped, for people.
-    pub held: String,
+    /// What it held and had not emitted when the query was stopped.
+    pub held: Vec<Held>,
 }
 
 /// What one instance of a subquery has done so far.
@@ -153,7 +153,7 @@ pub struct NodeCounters {
     /// Memory that its state takes.
     pub state_bytes: AtomicUsize,
     /// What it held when the query was stopped.
-    pub held: Mutex<String>,
+    pub held: Mutex<Vec<Held>>,
 }
 
 /// How far one source partition has come.
@@ -257,7 +257,7 @@ impl Counters {
             late_rows: AtomicU64::new(0),
             out_of_order_rows: AtomicU64::new(0),
             state_bytes: AtomicUsize::new(0),
-            held: Mutex::new(String::new()),
+            held: Mutex::default(),
         });
         self.nodes.lock().push(Arc::clone(&node));
         node
@@ -369,12 +369,7 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
         all[at].late_rows += node.late_rows.load(Relaxed);
         all[at].out_of_order_rows += node.out_of_order_rows.load(Relaxed);
         all[at].state_bytes += node.state_bytes.load(Relaxed) as u64;
-        let held = node.held.lock();
-        if !held.is_empty() {
-            // Each instance has its own share of the keys.
-            let before = std::mem::take(&mut all[at].held);
-            all[at].held = if before.is_empty() { held.clone() } else { format!("{before} and {held}") };
-        }
+        all[at].held = Held::together(&[std::mem::take(&mut all[at].held), node.held.lock().clone()]);
     }
     all
 }

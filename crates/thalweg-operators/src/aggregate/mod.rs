@@ -33,7 +33,8 @@ use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::{DataType, SchemaRef};
 use arrow_select::take::take;
 use thalweg_core::{
-    Batch, Error, Frontier, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, State, Timestamp, Window,
+    Batch, Error, Frontier, Held, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, State, Timestamp,
+    Window,
     aggregate::Aggregate as Function,
     expression::Expression,
     state::{Reader, Writer},
@@ -329,12 +330,10 @@ fn put_pane(snapshot: &mut Writer, id: PaneId, groups: &RecordBatch) -> Result<(
 }
 
 /// What is held, for people.
-fn held(windows: usize, groups: usize) -> String {
-    let plural = |count: usize| if count == 1 { "" } else { "s" };
-    match windows {
-        0 => String::new(),
-        _ => format!("{windows} open window{} with {groups} group{}", plural(windows), plural(groups)),
-    }
+fn held(windows: usize, groups: usize) -> Vec<Held> {
+    // All instances have the same windows, and each has its own groups.
+    let windows = Held { is_shared: true, ..Held::new(windows, ["open window", "open windows"]) };
+    if windows.count == 0 { Vec::new() } else { vec![windows, Held::new(groups, ["group", "groups"])] }
 }
 
 impl Closed {
@@ -480,7 +479,7 @@ impl State for Aggregate {
             + self.sliding.bytes()
     }
 
-    fn held(&self) -> String {
+    fn held(&self) -> Vec<Held> {
         held(self.open.len(), self.panes.values().map(Pane::count).sum())
     }
 }

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
 use arrow_select::concat::concat_batches;
 use thalweg_core::{
-    Batch, Frontier, KeyGroup, Operator, Output, Port, Progress, Result, State, Timestamp,
+    Batch, Frontier, Held, KeyGroup, Operator, Output, Port, Progress, Result, State, Timestamp,
     aggregate::Aggregate as Function, expression::Expression,
 };
 
@@ -230,7 +230,7 @@ impl State for Partial {
         panes + self.rest.as_ref().map_or(0, RecordBatch::get_array_memory_size)
     }
 
-    fn held(&self) -> String {
+    fn held(&self) -> Vec<Held> {
         let windows: BTreeSet<_> = self
             .panes
             .keys()
@@ -358,7 +358,7 @@ mod tests {
                     let mut states = all(share, |operator, out| operator.on_batch(0, batch(&rows), out));
                     if random.random_bool(0.1) {
                         states.extend(all(share, |operator, out| operator.flush(out)));
-                        assert_eq!((share.held(), share.panes.len()), (String::new(), 0));
+                        assert_eq!((share.held(), share.panes.len()), (Vec::new(), 0));
                     }
                     for states in states {
                         sent += states.len();

@@ -164,10 +164,6 @@ where
     fn bytes(&self) -> usize {
         self.groups.size() + self.states.capacity() * size_of::<S>()
     }
-
-    fn held(&self) -> String {
-        String::new()
-    }
 }
 
 fn written<S: Serialize>(state: &S) -> Result<Vec<u8>> {

@@ -5,8 +5,8 @@ use std::{collections::VecDeque, sync::Arc};
 use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch, cast::AsArray};
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
-    Batch, Error, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Positions, Progress, Result, State,
-    Timestamp,
+    Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Positions, Progress, Result,
+    State, Timestamp,
     expression::Expression,
     state::{Reader, Writer},
 };
@@ -529,10 +529,13 @@ impl State for IntervalJoin {
         self.kept.bytes() + self.lines.bytes() + waiting + entries * size_of::<Entry>()
     }
 
-    fn held(&self) -> String {
+    fn held(&self) -> Vec<Held> {
         match (self.lines.rows(), self.members.rows() + self.bases.rows()) {
-            (0, 0) => String::new(),
-            (seen, waiting) => format!("{seen} rows that may find partners, {waiting} that wait for the watermark"),
+            (0, 0) => Vec::new(),
+            (seen, waiting) => vec![
+                Held::new(seen, ["row that may find partners", "rows that may find partners"]),
+                Held::new(waiting, ["row that waits for the watermark", "rows that wait for the watermark"]),
+            ],
         }
     }
 }

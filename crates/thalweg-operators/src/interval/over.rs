@@ -5,7 +5,8 @@ use std::{ops::Range, sync::Arc};
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, cast::AsArray};
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
-    Batch, Error, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, State, Timestamp,
+    Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, State,
+    Timestamp,
     aggregate::{Accumulator, Aggregate as Function, Amounts},
     state::{Reader, Writer},
 };
@@ -596,11 +597,14 @@ impl State for Over {
         self.kept.bytes() + self.lines.bytes() + waiting + entries * size_of::<Entry>()
     }
 
-    fn held(&self) -> String {
+    fn held(&self) -> Vec<Held> {
         let (seen, waiting) = (self.lines.rows(), self.members.rows().max(self.bases.rows()));
         match (seen, waiting) {
-            (0, 0) => String::new(),
-            _ => format!("{seen} rows that may be seen, {waiting} that wait for the watermark"),
+            (0, 0) => Vec::new(),
+            _ => vec![
+                Held::new(seen, ["row that may be seen", "rows that may be seen"]),
+                Held::new(waiting, ["row that waits for the watermark", "rows that wait for the watermark"]),
+            ],
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How a query did, in a line or two.
 
 use thalweg::Metrics;
+use thalweg_core::Held;
 
 use super::words;
 
@@ -38,7 +39,12 @@ pub fn summary(metrics: &Metrics, table: Option<&str>) -> String {
 /// What was still open when a query was stopped.
 pub fn left_open(metrics: &Metrics) -> String {
     let held = metrics.nodes.iter().filter(|node| !node.held.is_empty());
-    let held: Vec<_> = held.map(|node| format!("{} held {}", node.label, node.held)).collect();
+    let name = |label: &str| match label.strip_prefix("Partial ") {
+        Some(number) => format!("Aggregate {number}, in its first phase,"),
+        None => label.to_string(),
+    };
+    let all = |held: &[Held]| held.iter().map(Held::to_string).collect::<Vec<_>>().join(", ");
+    let held: Vec<_> = held.map(|node| format!("{} held {}", name(&node.label), all(&node.held))).collect();
     match held.is_empty() {
         true => "stopped: nothing was left open".to_string(),
         false => format!("stopped: {}, not in the result", held.join("; ")),
@@ -97,13 +103,19 @@ mod tests {
     #[test]
     fn what_is_left_open_is_said_by_node() {
         let node =
-            |label: &str, held: &str| NodeMetrics { label: label.into(), held: held.into(), ..Default::default() };
-        let nodes =
-            vec![node("Map 1", ""), node("Aggregate 3", "2 open windows with 6 groups"), node("Sort 4", "7 rows")];
+            |label: &str, held: &[Held]| NodeMetrics { label: label.into(), held: held.into(), ..Default::default() };
+        let groups = [Held::new(2, ["open window", "open windows"]), Held::new(1, ["group", "groups"])];
+        let nodes = vec![
+            node("Map 1", &[]),
+            node("Partial 3", &groups),
+            node("Aggregate 3", &groups[..1]),
+            node("Sort 4", &[Held::new(7, ["row", "rows"])]),
+        ];
         let metrics = Metrics { nodes, ..Metrics::default() };
         assert_eq!(
             left_open(&metrics),
-            "stopped: Aggregate 3 held 2 open windows with 6 groups; Sort 4 held 7 rows, not in the result"
+            "stopped: Aggregate 3, in its first phase, held 2 open windows, 1 group; Aggregate 3 held 2 open windows; \
+             Sort 4 held 7 rows, not in the result"
         );
         assert_eq!(left_open(&Metrics::default()), "stopped: nothing was left open");
     }
