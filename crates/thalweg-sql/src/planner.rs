@@ -416,7 +416,7 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn udaf_names(&self) -> Vec<String> {
-        self.functions.aggregate.keys().cloned().collect()
+        self.functions.aggregate.keys().cloned().chain(forms::aggregates().map(String::from)).collect()
     }
 
     fn udwf_names(&self) -> Vec<String> {
