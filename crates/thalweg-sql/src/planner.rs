@@ -29,7 +29,7 @@ use crate::{
     catalog::{Catalog, Relation, Table, View},
     forms,
     functions::Functions,
-    optimize,
+    last, optimize,
     over::{self, OverCalls},
     types,
     windowing::{WindowFunctions, ours},
@@ -116,7 +116,7 @@ impl<'a> Planner<'a> {
         forms::rewrite(&mut query).map_err(ours)?;
         let planned = clauses.into_iter().map(|clauses| self.union(clauses)).collect::<Result<Vec<_>>>()?;
         let plan = planner.sql_statement_to_plan(Statement::Query(Box::new(query)))?;
-        over::convert(plan, &planned)
+        over::convert(last::convert(plan)?, &planned)
     }
 
     /// The clauses of a window, with the queries of its union planned.
@@ -384,7 +384,7 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        over::marker(name).or_else(|| self.functions.scalar(name, &self.options))
+        over::marker(name).or_else(|| last::marker(name)).or_else(|| self.functions.scalar(name, &self.options))
     }
 
     fn get_higher_order_meta(&self, _: &str) -> Option<Arc<HigherOrderUDF>> {

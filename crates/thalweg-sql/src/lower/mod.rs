@@ -12,11 +12,13 @@
 //! * [`union`]: the other inputs of a window over a union
 //! * [`position`]: where rows stand in their source, if somebody asks
 //! * [`join`], [`distance`]: pairs of rows whose event times lie close to each other
+//! * [`last`]: the last row of another stream, for each row
 //! * [`names`]: names of columns that nobody named
 
 mod aggregate;
 mod distance;
 mod join;
+mod last;
 mod names;
 mod over;
 mod position;
@@ -39,7 +41,7 @@ use thalweg_plan::{
     schema::WindowColumns,
 };
 
-use crate::{diagnose, over::OverNode, planner::Readable, script::Words};
+use crate::{diagnose, last::LastNode, over::OverNode, planner::Readable, script::Words};
 use position::position_field;
 use stream::{Slot, Stream};
 
@@ -105,7 +107,10 @@ impl Lowering<'_> {
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
             LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<OverNode>() {
                 Some(node) => self.over(node, extension),
-                None => self.window(extension),
+                None => match extension.node.as_any().downcast_ref::<LastNode>() {
+                    Some(node) => self.last_side(node),
+                    None => self.window(extension),
+                },
             },
             LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Union(union) => {
