@@ -108,7 +108,7 @@ fn run(streams: [&Stream; 2], allowed: i64, sql: &str, variant: Variant) -> (Vec
     let table = |name: &str, delay: i64, first: &str| {
         format!(
             "CREATE TABLE {name} ({first} ts TIMESTAMP, k BIGINT, v BIGINT, id BIGINT,
-             WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH ('connector' = 'script');"
+             PRIMARY KEY (id) NOT ENFORCED, WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH ('connector' = 'script');"
         )
     };
     let setup = format!(
@@ -323,6 +323,63 @@ fn last_joins_are_what_nested_loops_say() {
         };
         let expected: Vec<String> = lefts.iter().map(result).collect();
         check_late(seed, [&left, &right], allowed, &sql, &expected, true, late);
+    }
+}
+
+/// What is aggregated of the pairs of each row does not depend on whether there are pairs.
+#[test]
+fn aggregates_of_the_pairs_of_a_row_are_what_nested_loops_say() {
+    for seed in 0..CASES / 2 {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let keys = *[1, 4, 30].choose(random).unwrap();
+        let streams = [Stream::random(random, 0, keys), Stream::random(random, 10_000, keys)];
+        let allowed = *[0, 0, 3].choose(random).unwrap();
+        let (from, to) = *[(-3, 2), (0, 0), (1, 6), (-9, -2), (-30, 30)].choose(random).unwrap();
+        let [is_left, has_key, of_right, of_left] = [0.5, 0.8, 0.3, 0.3].map(|chance| random.random_bool(chance));
+        let conditions = [
+            Some(format!("b.ts BETWEEN a.ts + INTERVAL '{from}' SECOND AND a.ts + INTERVAL '{to}' SECOND")),
+            has_key.then(|| "a.k = b.k".to_string()),
+            of_right.then(|| "b.v < 12".to_string()),
+            of_left.then(|| "a.v > 3".to_string()),
+        ];
+        let conditions = conditions.into_iter().flatten().collect::<Vec<_>>().join(" AND ");
+        let kind = if is_left { "LEFT" } else { "" };
+        // A key that is computed is no key that anybody knows of.
+        let sql = |id: &str| {
+            format!(
+                "SELECT a.id, count(*), count(b.v), sum(b.v), max(b.v) FILTER (WHERE b.v < 9), count(DISTINCT b.v), avg(b.v)
+                 FROM (SELECT ts, k, v, {id} AS id FROM a) a {kind} JOIN b ON {conditions} GROUP BY a.id, a.ts"
+            )
+        };
+        let [(lefts, _), (rights, _)] = streams.each_ref().map(|stream| stream.on_time(allowed));
+        let result = |row: &Row| {
+            let is_partner = |other: &&Row| {
+                (from..=to).contains(&(other.time - row.time))
+                    && (!has_key || row.key.is_some() && row.key == other.key)
+                    && (!of_right || other.value.is_some_and(|value| value < 12))
+                    && (!of_left || row.value.is_some_and(|value| value > 3))
+            };
+            let partners: Vec<&Row> = rights.iter().filter(is_partner).collect();
+            let values: Vec<i64> = partners.iter().filter_map(|row| row.value).collect();
+            let (sum, count) = (values.iter().sum::<i64>(), values.len());
+            let some = |value: i64| (count > 0).then_some(value);
+            let most = values.iter().copied().filter(|value| *value < 9).max();
+            let kinds = values.iter().collect::<std::collections::HashSet<_>>().len();
+            let mean = some(sum).map_or("null".to_string(), |sum| format!("{:?}", sum as f64 / count as f64));
+            let pairs = partners.len().max(usize::from(is_left));
+            let result =
+                format!("{} | {pairs} | {count} | {} | {} | {kinds} | {mean}", row.id, show(some(sum)), show(most));
+            (pairs > 0).then_some(result)
+        };
+        let mut expected: Vec<String> = lefts.iter().filter_map(result).collect();
+        expected.sort();
+        for variant in variants(seed) {
+            for id in ["id", "id + 0"] {
+                let mut found = run(streams.each_ref(), allowed, &sql(id), variant).0;
+                found.sort();
+                assert_eq!(found, expected, "seed {seed}, {variant:?}\n{}", sql(id));
+            }
+        }
     }
 }
 

@@ -186,6 +186,7 @@ impl<'a> Planner<'a> {
             watermark: table.watermark.as_ref().map(|w| WatermarkStrategy { column: w.column, delay: w.delay }),
             is_bounded: source.is_bounded(),
             partitions: source.partitions().len(),
+            key: table.primary_key.clone(),
             definition,
             stream: None,
         })
@@ -284,6 +285,8 @@ pub(crate) struct Readable {
     pub watermark: Option<WatermarkStrategy>,
     pub is_bounded: bool,
     pub partitions: usize,
+    /// The columns that no two rows have alike, as is promised.
+    pub key: Vec<String>,
     /// What is known of it, if it is no table but a stream that is planned elsewhere.
     pub stream: Option<StreamSchema>,
 }
@@ -305,6 +308,7 @@ impl Readable {
             watermark: None,
             is_bounded: schema.is_bounded,
             partitions: 1,
+            key: Vec::new(),
             stream: Some(schema.clone()),
         }
     }

@@ -13,13 +13,17 @@
 //! * [`position`]: where rows stand in their source, if somebody asks
 //! * [`join`], [`distance`]: pairs of rows whose event times lie close to each other
 //! * [`last`]: the last row of another stream, for each row
+//! * [`of_rows`]: GROUP BY over a join whose groups are rows of one side
+//! * [`beside`]: another stream beside a base, as both of these need it
 //! * [`names`]: names of columns that nobody named
 
 mod aggregate;
+mod beside;
 mod distance;
 mod join;
 mod last;
 mod names;
+mod of_rows;
 mod over;
 mod position;
 mod stream;
@@ -104,7 +108,10 @@ impl Lowering<'_> {
                 let stream = self.node(&filter.input)?;
                 self.filter(stream, &filter.predicate)
             }
-            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
+            LogicalPlan::Aggregate(aggregate) => match self.of_rows(aggregate)? {
+                Some(stream) => Ok(stream),
+                None => self.aggregate(aggregate),
+            },
             LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<OverNode>() {
                 Some(node) => self.over(node, extension),
                 None => match extension.node.as_any().downcast_ref::<LastNode>() {

@@ -7,7 +7,7 @@ use datafusion_common::{
     tree_node::{Transformed, TransformedResult},
 };
 use datafusion_expr::{
-    Expr, Extension, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition,
+    AggregateUDF, Expr, Extension, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition,
     expr::{AggregateFunction, Sort, WindowFunction},
     logical_plan::Window,
 };
@@ -139,10 +139,17 @@ fn time(order: &[Sort]) -> Result<(Expr, Option<Span>)> {
     Ok((key.expr.clone(), at))
 }
 
+/// Aggregates whose result depends on the order of rows.
+const DEPENDS: [&str; 5] = ["array_agg", "string_agg", "first_value", "last_value", "nth_value"];
+
+/// Whether an aggregate sees rows in an order, or is given one.
+pub(crate) fn depends_on_order(function: &AggregateUDF) -> bool {
+    DEPENDS.contains(&function.name()) || function.supports_within_group_clause()
+}
+
 /// Functions that depend on the order of rows see them in that of the window.
 fn ordered(call: Call, order: &[Sort]) -> Call {
     let Expr::AggregateFunction(mut function) = call.function else { return call };
-    const DEPENDS: [&str; 5] = ["array_agg", "string_agg", "first_value", "last_value", "nth_value"];
     // What stands in WITHIN GROUP elsewhere is the first argument.
     match function.params.args.first() {
         Some(value) if function.func.supports_within_group_clause() => {

@@ -21,7 +21,7 @@ mod prune;
 
 pub(crate) use calls::OverCalls;
 pub(crate) use clauses::{Clauses, marker, take, written};
-pub(crate) use convert::{Input, Planned, convert};
+pub(crate) use convert::{Input, Planned, convert, depends_on_order};
 pub(crate) use frame::Shape;
 pub(crate) use named::resolve;
 pub(crate) use node::OverNode;
