@@ -86,6 +86,10 @@ impl VisitorMut for Taking {
             return ControlFlow::Continue(());
         }
         let FunctionArguments::List(list) = &mut call.args else { return ControlFlow::Continue(()) };
+        // Queries in WITH are visited by themselves, and once more with the query that they belong to.
+        if let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(_)))] = list.args.as_slice() {
+            return ControlFlow::Continue(());
+        }
         let clauses = self.clauses(std::mem::take(&mut list.args));
         // A clause that stands twice is planned once.
         let number = self.found.iter().position(|found| *found == clauses).unwrap_or(self.found.len());
