@@ -50,6 +50,8 @@ pub(crate) struct Planner<'a> {
     used: RefCell<BTreeSet<String>>,
     /// The inputs of unions that were planned so far: queries in WITH, which they may name, are part of each of them.
     unions: RefCell<HashMap<Query, LogicalPlan>>,
+    /// Columns that only other inputs of a union have.
+    foreign: RefCell<Vec<over::Foreign>>,
 }
 
 impl<'a> Planner<'a> {
@@ -85,6 +87,7 @@ impl<'a> Planner<'a> {
             streams: &[],
             used: RefCell::default(),
             unions: RefCell::default(),
+            foreign: RefCell::default(),
         }
     }
 
@@ -115,7 +118,14 @@ impl<'a> Planner<'a> {
         over::resolve(&mut query, &clauses).map_err(ours)?;
         forms::rewrite(&mut query).map_err(ours)?;
         let planned = clauses.into_iter().map(|clauses| self.union(clauses)).collect::<Result<Vec<_>>>()?;
-        let plan = planner.sql_statement_to_plan(Statement::Query(Box::new(query)))?;
+        let plan = loop {
+            match planner.sql_statement_to_plan(Statement::Query(Box::new(query.clone()))) {
+                Ok(plan) => break plan,
+                // Each time there is one column less that is not known.
+                Err(error) if over::supply(&mut query, &error, &planned, &mut self.foreign.borrow_mut()) => {}
+                Err(error) => return Err(error),
+            }
+        };
         over::convert(last::convert(plan)?, &planned)
     }
 
@@ -388,7 +398,11 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        over::marker(name).or_else(|| last::marker(name)).or_else(|| self.functions.scalar(name, &self.options))
+        let stand_in = over::stand_in(name, &self.foreign.borrow());
+        over::marker(name)
+            .or_else(|| last::marker(name))
+            .or(stand_in)
+            .or_else(|| self.functions.scalar(name, &self.options))
     }
 
     fn get_higher_order_meta(&self, _: &str) -> Option<Arc<HigherOrderUDF>> {

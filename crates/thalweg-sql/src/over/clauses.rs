@@ -12,6 +12,7 @@ use sqlparser::ast::{
 };
 use thalweg_core::{Error, Result, error::Span};
 
+use super::foreign;
 use crate::{
     dialect::{LAST_JOIN, WINDOW_CLAUSES},
     script,
@@ -144,7 +145,8 @@ fn is_clauses(call: &Function) -> bool {
 /// The name of a function that only the parser may call, if somebody has written it.
 fn quoted(call: &Function) -> Option<&str> {
     let name = call.name.0.first()?.as_ident().filter(|name| name.quote_style.is_some())?;
-    [WINDOW_CLAUSES, LAST_JOIN].contains(&name.value.as_str()).then_some(&name.value)
+    let is_ours = [WINDOW_CLAUSES, LAST_JOIN].contains(&name.value.as_str()) || name.value.starts_with(foreign::PREFIX);
+    is_ours.then_some(&name.value)
 }
 
 /// The expression as it is written, without what has been put aside.
