@@ -14,13 +14,11 @@ CREATE TABLE weather (
   'path' = 'examples/data/weather.csv.gz'
 );
 
--- A window looks at the columns of its stream, which those that are united with it have under the same names.
 CREATE VIEW flights AS
-SELECT
-  sched_dep AS ts, origin, carrier, flight, dep_delay,
-  CAST(NULL AS DOUBLE) AS wind, CAST(NULL AS DOUBLE) AS visibility, CAST(NULL AS DOUBLE) AS rain
+SELECT sched_dep AS ts, origin, carrier, flight, dep_delay
 FROM departures;
 
+-- The window's key and time have the same names in both streams; what only the weather has is null in the departures.
 SELECT
   ts, origin, carrier, flight, dep_delay,
   round(avg(wind) OVER before, 1) AS mean_wind,

@@ -200,7 +200,8 @@ impl Case {
             *depth += i32::from(c == '(') - i32::from(c == ')');
             Some(if *depth == 0 { c } else { ' ' })
         });
-        outermost.collect::<String>().contains("ORDER BY")
+        // An order that a condition follows is that of a LAST JOIN.
+        outermost.collect::<String>().rsplit_once("ORDER BY").is_some_and(|(_, rest)| !rest.contains(" ON "))
     }
 
     /// Whether the rows are the same if their order is not: a LIMIT passes the first.

@@ -85,8 +85,7 @@ fn hopping_windows_that_are_no_multiple_of_their_slide_share_slices() {
 const WEATHER: [&str; 2] = [
     "SELECT ts, origin, carrier, count(wind) OVER w AS n, sum(CAST(wind AS DECIMAL(10, 4))) OVER w AS wind,
             min(CAST(visib AS DECIMAL(10, 2))) OVER w AS visib, sum(CAST(rain AS DECIMAL(10, 2))) OVER w AS rain
-     FROM (SELECT sched_dep AS ts, origin, carrier, CAST(NULL AS DOUBLE) AS wind, CAST(NULL AS DOUBLE) AS visib,
-                  CAST(NULL AS DOUBLE) AS rain FROM departures)
+     FROM (SELECT sched_dep AS ts, origin, carrier FROM departures)
      WINDOW w AS (UNION (SELECT observed AS ts, origin, wind_speed AS wind, visib, precip AS rain FROM weather)
        PARTITION BY origin ORDER BY ts ROWS_RANGE BETWEEN 3h PRECEDING AND CURRENT ROW INSTANCE_NOT_IN_WINDOW)",
     "SELECT d.sched_dep AS ts, d.origin, d.carrier, CASE WHEN w.wind_speed IS NULL THEN 0 ELSE 1 END AS n,

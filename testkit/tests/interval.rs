@@ -13,6 +13,8 @@ use thalweg_core::Timestamp;
 
 const CASES: u64 = 80;
 const SECOND: i64 = 1_000_000;
+/// Longer than any stream, in seconds.
+const FOR_EVER: i64 = 1_000_000;
 
 /// A row with the place where it stands: its time in seconds, its partition, its number there.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,14 +53,14 @@ impl Stream {
         Self { partitions, delay: random.random_range(0..8) }
     }
 
-    /// The rows that are not late, in the order of time, and how many are.
-    fn on_time(&self, allowed: i64) -> (Vec<Row>, u64) {
-        let (mut rows, mut late) = (Vec::new(), 0);
+    /// The rows that are not late, in the order of time, and those that are.
+    fn on_time(&self, allowed: i64) -> (Vec<Row>, Vec<Row>) {
+        let (mut rows, mut late) = (Vec::new(), Vec::new());
         for partition in &self.partitions {
             let mut highest = i64::MIN / 2;
             for row in partition {
                 match row.time < highest - self.delay - allowed {
-                    true => late += 1,
+                    true => late.push(*row),
                     false => rows.push(*row),
                 }
                 highest = highest.max(row.time);
@@ -106,7 +108,7 @@ fn run(streams: [&Stream; 2], allowed: i64, sql: &str, variant: Variant) -> (Vec
     let table = |name: &str, delay: i64, first: &str| {
         format!(
             "CREATE TABLE {name} ({first} ts TIMESTAMP, k BIGINT, v BIGINT, id BIGINT,
-             WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH ('connector' = 'script');"
+             PRIMARY KEY (id) NOT ENFORCED, WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH ('connector' = 'script');"
         )
     };
     let setup = format!(
@@ -126,7 +128,20 @@ fn run(streams: [&Stream; 2], allowed: i64, sql: &str, variant: Variant) -> (Vec
 
 /// Runs a query over two streams in several ways.
 fn check(seed: u64, streams: [&Stream; 2], allowed: i64, sql: &str, expected: &[String], is_in_order: bool) {
-    let late: u64 = streams.iter().map(|stream| stream.on_time(allowed).1).sum();
+    let late = streams.iter().map(|stream| stream.on_time(allowed).1.len()).sum();
+    check_late(seed, streams, allowed, sql, expected, is_in_order, late);
+}
+
+/// Runs a query over two streams in several ways, of which so many rows are late.
+fn check_late(
+    seed: u64,
+    streams: [&Stream; 2],
+    allowed: i64,
+    sql: &str,
+    expected: &[String],
+    is_in_order: bool,
+    late: usize,
+) {
     for variant in variants(seed) {
         let (mut found, found_late) = run(streams, allowed, sql, variant);
         let mut expected = expected.to_vec();
@@ -138,7 +153,7 @@ fn check(seed: u64, streams: [&Stream; 2], allowed: i64, sql: &str, expected: &[
         for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
             assert_eq!(found, expected, "row {number}, {variant}");
         }
-        assert_eq!((found.len(), found_late), (expected.len(), late), "rows and late rows, {variant}");
+        assert_eq!((found.len(), found_late), (expected.len(), late as u64), "rows and late rows, {variant}");
     }
 }
 
@@ -210,11 +225,13 @@ fn aggregates_over_the_rows_around_a_row_are_what_nested_loops_say() {
         let is_union = random.random_bool(0.6);
         let allowed = *[0, 0, 3].choose(random).unwrap();
         let rows = random.random_bool(0.3).then(|| random.random_range(0..5));
-        let (from, to) = *[(-3, 2), (0, 0), (1, 6), (-9, -2), (-30, 0)].choose(random).unwrap();
+        let spans = [(-3, 2), (0, 0), (1, 6), (-9, -2), (-30, 0), (-FOR_EVER, 0), (-FOR_EVER, -3), (-FOR_EVER, 2)];
+        let (from, to) = *spans.choose(random).unwrap();
         let most = random.random_bool(0.3).then(|| random.random_range(1..6));
         let [no_row, no_time, no_base] = [0.2, 0.2, 0.3].map(|chance| random.random_bool(chance));
         let bound = |offset: i64| match offset {
             0 => "CURRENT ROW".to_string(),
+            offset if offset <= -FOR_EVER => "UNBOUNDED PRECEDING".to_string(),
             offset if offset < 0 => format!("{}s PRECEDING", -offset),
             offset => format!("{offset}s FOLLOWING"),
         };
@@ -263,6 +280,106 @@ fn aggregates_over_the_rows_around_a_row_are_what_nested_loops_say() {
         let expected: Vec<String> = bases.iter().map(result).collect();
         let nothing = Stream { partitions: vec![Vec::new()], delay: 0 };
         check(seed, [&base, if is_union { &other } else { &nothing }], allowed, &sql, &expected, true);
+    }
+}
+
+#[test]
+fn last_joins_are_what_nested_loops_say() {
+    for seed in 0..CASES {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let keys = *[1, 4, 30].choose(random).unwrap();
+        let (left, right) = (Stream::random(random, 0, keys), Stream::random(random, 10_000, keys));
+        let allowed = *[0, 0, 3].choose(random).unwrap();
+        let spans = [(-3, 2), (0, 0), (1, 6), (-9, -2), (-FOR_EVER, 0), (-FOR_EVER, -3), (-FOR_EVER, 2)];
+        let (from, to) = *spans.choose(random).unwrap();
+        let [has_key, of_left, of_right] = [0.8, 0.3, 0.3].map(|chance| random.random_bool(chance));
+        let conditions = [
+            has_key.then(|| "a.k = b.k".to_string()),
+            (from > -FOR_EVER).then(|| format!("b.ts >= a.ts + INTERVAL '{from}' SECOND")),
+            (to != 0).then(|| format!("b.ts <= a.ts + INTERVAL '{to}' SECOND")),
+            of_left.then(|| "a.v > 3".to_string()),
+            of_right.then(|| "b.v < 12".to_string()),
+        ];
+        let conditions: Vec<String> = conditions.into_iter().flatten().collect();
+        let condition = if conditions.is_empty() { "true".to_string() } else { conditions.join(" AND ") };
+        let sql = format!("SELECT a.id, b.id, b.v, b.k FROM a LAST JOIN b ORDER BY b.ts ON {condition}");
+
+        let ((lefts, left_late), (rights, right_late)) = (left.on_time(allowed), right.on_time(allowed));
+        let may_be_last =
+            |row: &Row| (!has_key || row.key.is_some()) && (!of_right || row.value.is_some_and(|value| value < 12));
+        // What cannot be a last row does not come late for anybody.
+        let late = left_late.len() + right_late.iter().filter(|row| may_be_last(row)).count();
+        let result = |row: &Row| {
+            let is_partner = |other: &&Row| {
+                (from..=to).contains(&(other.time - row.time))
+                    && (!has_key || row.key == other.key)
+                    && (!of_left || row.value.is_some_and(|value| value > 3))
+                    && may_be_last(other)
+            };
+            let last = rights.iter().rfind(is_partner);
+            let (id, value, key) =
+                (last.map(|row| row.id), last.and_then(|row| row.value), last.and_then(|row| row.key));
+            format!("{} | {} | {} | {}", row.id, show(id), show(value), show(key))
+        };
+        let expected: Vec<String> = lefts.iter().map(result).collect();
+        check_late(seed, [&left, &right], allowed, &sql, &expected, true, late);
+    }
+}
+
+/// What is aggregated of the pairs of each row does not depend on whether there are pairs.
+#[test]
+fn aggregates_of_the_pairs_of_a_row_are_what_nested_loops_say() {
+    for seed in 0..CASES / 2 {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let keys = *[1, 4, 30].choose(random).unwrap();
+        let streams = [Stream::random(random, 0, keys), Stream::random(random, 10_000, keys)];
+        let allowed = *[0, 0, 3].choose(random).unwrap();
+        let (from, to) = *[(-3, 2), (0, 0), (1, 6), (-9, -2), (-30, 30)].choose(random).unwrap();
+        let [is_left, has_key, of_right, of_left] = [0.5, 0.8, 0.3, 0.3].map(|chance| random.random_bool(chance));
+        let conditions = [
+            Some(format!("b.ts BETWEEN a.ts + INTERVAL '{from}' SECOND AND a.ts + INTERVAL '{to}' SECOND")),
+            has_key.then(|| "a.k = b.k".to_string()),
+            of_right.then(|| "b.v < 12".to_string()),
+            of_left.then(|| "a.v > 3".to_string()),
+        ];
+        let conditions = conditions.into_iter().flatten().collect::<Vec<_>>().join(" AND ");
+        let kind = if is_left { "LEFT" } else { "" };
+        // A key that is computed is no key that anybody knows of.
+        let sql = |id: &str| {
+            format!(
+                "SELECT a.id, count(*), count(b.v), sum(b.v), max(b.v) FILTER (WHERE b.v < 9), count(DISTINCT b.v), avg(b.v)
+                 FROM (SELECT ts, k, v, {id} AS id FROM a) a {kind} JOIN b ON {conditions} GROUP BY a.id, a.ts"
+            )
+        };
+        let [(lefts, _), (rights, _)] = streams.each_ref().map(|stream| stream.on_time(allowed));
+        let result = |row: &Row| {
+            let is_partner = |other: &&Row| {
+                (from..=to).contains(&(other.time - row.time))
+                    && (!has_key || row.key.is_some() && row.key == other.key)
+                    && (!of_right || other.value.is_some_and(|value| value < 12))
+                    && (!of_left || row.value.is_some_and(|value| value > 3))
+            };
+            let partners: Vec<&Row> = rights.iter().filter(is_partner).collect();
+            let values: Vec<i64> = partners.iter().filter_map(|row| row.value).collect();
+            let (sum, count) = (values.iter().sum::<i64>(), values.len());
+            let some = |value: i64| (count > 0).then_some(value);
+            let most = values.iter().copied().filter(|value| *value < 9).max();
+            let kinds = values.iter().collect::<std::collections::HashSet<_>>().len();
+            let mean = some(sum).map_or("null".to_string(), |sum| format!("{:?}", sum as f64 / count as f64));
+            let pairs = partners.len().max(usize::from(is_left));
+            let result =
+                format!("{} | {pairs} | {count} | {} | {} | {kinds} | {mean}", row.id, show(some(sum)), show(most));
+            (pairs > 0).then_some(result)
+        };
+        let mut expected: Vec<String> = lefts.iter().filter_map(result).collect();
+        expected.sort();
+        for variant in variants(seed) {
+            for id in ["id", "id + 0"] {
+                let mut found = run(streams.each_ref(), allowed, &sql(id), variant).0;
+                found.sort();
+                assert_eq!(found, expected, "seed {seed}, {variant:?}\n{}", sql(id));
+            }
+        }
     }
 }
 

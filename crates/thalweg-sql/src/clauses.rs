@@ -8,7 +8,7 @@ use sqlparser::ast::{
 };
 use thalweg_core::{Error, Result};
 
-use crate::{functions::Functions, places::extent, script::Words};
+use crate::{forms, functions::Functions, places::extent, script::Words};
 
 /// Refuses aggregates where single rows are looked at, columns by a number that there is not, and two columns of one name.
 pub(crate) fn check(query: &Query, functions: &Functions, words: &Words) -> Result<()> {
@@ -57,8 +57,9 @@ impl Clauses<'_> {
         let found = visit_expressions(expression, |part| match part {
             Expr::Function(call) if call.over.is_none() => {
                 let name = call.name.to_string().to_lowercase();
-                let is_aggregate =
-                    self.functions.aggregate.contains_key(&name) && !self.functions.scalar.contains_key(&name);
+                let is_written_out = forms::aggregates().any(|known| known == name);
+                let is_aggregate = is_written_out || self.functions.aggregate.contains_key(&name);
+                let is_aggregate = is_aggregate && !self.functions.scalar.contains_key(&name);
                 if is_aggregate { ControlFlow::Break(part.clone()) } else { ControlFlow::Continue(()) }
             }
             Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => ControlFlow::Break(part.clone()),

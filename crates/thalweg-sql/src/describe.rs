@@ -66,7 +66,8 @@ const NESTED: [&str; 14] = [
 /// All functions that can be used: scalar, aggregate and those of OVER.
 pub(crate) fn functions(functions: &Functions) -> Result<RecordBatch> {
     let scalar = functions.scalar.keys().cloned().chain(forms::names()).map(|name| (name, "scalar"));
-    let mut all: Vec<_> = scalar.chain(functions.aggregate.keys().map(|name| (name.clone(), "aggregate"))).collect();
+    let aggregates = functions.aggregate.keys().cloned().chain(forms::aggregates().map(String::from));
+    let mut all: Vec<_> = scalar.chain(aggregates.map(|name| (name, "aggregate"))).collect();
     all.extend(over::FUNCTIONS.map(|name| (name.to_string(), "window")));
     all.retain(|(name, _)| !NESTED.contains(&name.as_str()));
     all.sort();

@@ -2,8 +2,8 @@
 
 use sqlparser::{
     ast::{
-        CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArgumentList,
-        FunctionArguments, Ident, ObjectName, Value,
+        BinaryOperator, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator,
+        FunctionArgumentList, FunctionArguments, Ident, ObjectName, Value,
     },
     dialect::{Dialect, Precedence},
     keywords::Keyword,
@@ -21,6 +21,9 @@ pub(crate) const TABLE_ARGUMENT: &str = "TABLE";
 /// The function as whose call the clauses of a window travel that sqlparser does not know. A blank stands in its name, so that
 /// nobody can write it but in quotes.
 pub(crate) const WINDOW_CLAUSES: &str = "window clauses";
+
+/// The function as whose call LAST JOIN stands in the condition of a LEFT JOIN: where it is written, and what it is ordered by.
+pub(crate) const LAST_JOIN: &str = "last join";
 
 impl Dialect for ThalwegDialect {
     fn is_delimited_identifier_start(&self, letter: char) -> bool {
@@ -71,11 +74,15 @@ impl Dialect for ThalwegDialect {
         Some(right.map(|right| make(Box::new(left.clone()), Box::new(right))))
     }
 
-    /// `TIMESTAMP_LTZ '2024-01-01 00:00:00'`; `TABLE t` and `TABLE (SELECT …)`, the input of a window function; and the clauses
-    /// of a window.
+    /// `TIMESTAMP_LTZ '2024-01-01 00:00:00'`; `TABLE t` and `TABLE (SELECT …)`, the input of a window function; the clauses
+    /// of a window; and what LAST JOIN says.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
-        if matches!(&parser.peek_token_ref().token, Token::CustomBinaryOperator(name) if name == WINDOW_CLAUSES) {
-            return Some(window_clauses(parser));
+        if let Token::CustomBinaryOperator(name) = &parser.peek_token_ref().token {
+            match name.as_str() {
+                WINDOW_CLAUSES => return Some(window_clauses(parser)),
+                LAST_JOIN => return Some(last_join(parser)),
+                _ => {}
+            }
         }
         if is_instant(parser) {
             let data_type = parser.parse_data_type();
@@ -122,7 +129,28 @@ fn window_clauses(parser: &mut Parser) -> Result<Expr, ParserError> {
         let (arg, operator) = (FunctionArgExpr::Expr(number), FunctionArgOperator::RightArrow);
         args.push(FunctionArg::Named { name, arg, operator });
     }
-    Ok(Expr::Function(Function {
+    Ok(call(name, args))
+}
+
+/// `⟨last join⟩(r.ts) condition`: the call, AND the condition.
+fn last_join(parser: &mut Parser) -> Result<Expr, ParserError> {
+    let span = parser.next_token().span;
+    let place = [span.start.line, span.start.column, span.end.column.saturating_sub(span.start.column)];
+    let place = place.map(|number| Expr::value(Value::Number(number.to_string(), false)));
+    parser.expect_token(&Token::LParen)?;
+    let mut args: Vec<Expr> = place.into();
+    if !parser.consume_token(&Token::RParen) {
+        args.push(parser.parse_expr()?);
+        parser.expect_token(&Token::RParen)?;
+    }
+    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
+    let call = call(Ident::with_span(span, LAST_JOIN), args);
+    let condition = Expr::Nested(Box::new(parser.parse_expr()?));
+    Ok(Expr::BinaryOp { left: Box::new(call), op: BinaryOperator::And, right: Box::new(condition) })
+}
+
+fn call(name: Ident, args: Vec<FunctionArg>) -> Expr {
+    Expr::Function(Function {
         name: ObjectName::from(vec![name]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
@@ -131,5 +159,5 @@ fn window_clauses(parser: &mut Parser) -> Result<Expr, ParserError> {
         null_treatment: None,
         over: None,
         within_group: vec![],
-    }))
+    })
 }

@@ -13,8 +13,11 @@ use crate::{bounded::bounded, types};
 
 mod average;
 mod difference;
+mod frequent;
 mod patterned;
 mod real;
+
+pub(crate) use frequent::NAME as FREQUENT;
 
 /// Functions by name, lower case.
 #[derive(Debug)]
@@ -64,6 +67,7 @@ impl Functions {
                 aggregate.insert(name.to_lowercase(), Arc::clone(&function));
             }
         }
+        aggregate.insert(FREQUENT.to_string(), Arc::new(AggregateUDF::from(frequent::Frequent::new())));
         let window = datafusion_functions_window::all_default_window_functions();
         let window = window.into_iter().map(|function| (function.name().to_lowercase(), function)).collect();
         Self { scalar, aggregate, window }

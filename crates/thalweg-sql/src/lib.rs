@@ -13,6 +13,7 @@
 //! * `catalog`, `create`, `describe`: tables and views
 //! * `forms`: what DataFusion's planner does not know, as what it knows
 //! * `over`: aggregates over the rows around a row
+//! * `last`: LAST JOIN, until it is lowered
 //! * `planner`, `functions`, `windowing`: what DataFusion's planner asks us for
 //! * `numbers`: which type numbers of several types have together
 //! * `guard`: what DataFusion must not compute when a query is planned
@@ -34,6 +35,7 @@ mod forms;
 mod functions;
 mod guard;
 mod insert;
+mod last;
 mod lower;
 mod numbers;
 mod optimize;

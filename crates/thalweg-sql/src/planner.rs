@@ -29,7 +29,7 @@ use crate::{
     catalog::{Catalog, Relation, Table, View},
     forms,
     functions::Functions,
-    optimize,
+    last, optimize,
     over::{self, OverCalls},
     types,
     windowing::{WindowFunctions, ours},
@@ -50,6 +50,8 @@ pub(crate) struct Planner<'a> {
     used: RefCell<BTreeSet<String>>,
     /// The inputs of unions that were planned so far: queries in WITH, which they may name, are part of each of them.
     unions: RefCell<HashMap<Query, LogicalPlan>>,
+    /// Columns that only other inputs of a union have.
+    foreign: RefCell<Vec<over::Foreign>>,
 }
 
 impl<'a> Planner<'a> {
@@ -85,6 +87,7 @@ impl<'a> Planner<'a> {
             streams: &[],
             used: RefCell::default(),
             unions: RefCell::default(),
+            foreign: RefCell::default(),
         }
     }
 
@@ -115,8 +118,15 @@ impl<'a> Planner<'a> {
         over::resolve(&mut query, &clauses).map_err(ours)?;
         forms::rewrite(&mut query).map_err(ours)?;
         let planned = clauses.into_iter().map(|clauses| self.union(clauses)).collect::<Result<Vec<_>>>()?;
-        let plan = planner.sql_statement_to_plan(Statement::Query(Box::new(query)))?;
-        over::convert(plan, &planned)
+        let plan = loop {
+            match planner.sql_statement_to_plan(Statement::Query(Box::new(query.clone()))) {
+                Ok(plan) => break plan,
+                // Each time there is one column less that is not known.
+                Err(error) if over::supply(&mut query, &error, &planned, &mut self.foreign.borrow_mut()) => {}
+                Err(error) => return Err(error),
+            }
+        };
+        over::convert(last::convert(plan)?, &planned)
     }
 
     /// The clauses of a window, with the queries of its union planned.
@@ -186,6 +196,7 @@ impl<'a> Planner<'a> {
             watermark: table.watermark.as_ref().map(|w| WatermarkStrategy { column: w.column, delay: w.delay }),
             is_bounded: source.is_bounded(),
             partitions: source.partitions().len(),
+            key: table.primary_key.clone(),
             definition,
             stream: None,
         })
@@ -284,6 +295,8 @@ pub(crate) struct Readable {
     pub watermark: Option<WatermarkStrategy>,
     pub is_bounded: bool,
     pub partitions: usize,
+    /// The columns that no two rows have alike, as is promised.
+    pub key: Vec<String>,
     /// What is known of it, if it is no table but a stream that is planned elsewhere.
     pub stream: Option<StreamSchema>,
 }
@@ -305,6 +318,7 @@ impl Readable {
             watermark: None,
             is_bounded: schema.is_bounded,
             partitions: 1,
+            key: Vec::new(),
             stream: Some(schema.clone()),
         }
     }
@@ -384,7 +398,11 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        over::marker(name).or_else(|| self.functions.scalar(name, &self.options))
+        let stand_in = over::stand_in(name, &self.foreign.borrow());
+        over::marker(name)
+            .or_else(|| last::marker(name))
+            .or(stand_in)
+            .or_else(|| self.functions.scalar(name, &self.options))
     }
 
     fn get_higher_order_meta(&self, _: &str) -> Option<Arc<HigherOrderUDF>> {
@@ -416,7 +434,7 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn udaf_names(&self) -> Vec<String> {
-        self.functions.aggregate.keys().cloned().collect()
+        self.functions.aggregate.keys().cloned().chain(forms::aggregates().map(String::from)).collect()
     }
 
     fn udwf_names(&self) -> Vec<String> {

@@ -32,11 +32,15 @@ pub struct Spared {
     rows: usize,
     /// Whether those of the first input do not count.
     but_base: bool,
+    /// How far before a row the last of them is, at least.
+    before: i64,
 }
 
 impl Spared {
-    /// How many rows are before those.
-    pub fn before(&self, rows: &[Entry]) -> usize {
+    /// How many rows are before those that a row of a time may see, or one of a later time.
+    pub fn before(&self, rows: &[Entry], time: i64) -> usize {
+        let end = time.saturating_sub(self.before);
+        let rows = &rows[..rows.partition_point(|entry| entry.time < end)];
         if !self.but_base {
             return rows.len().saturating_sub(self.rows);
         }
@@ -60,7 +64,9 @@ impl Frame {
     /// How far before a row the first one may be that it sees; `None` where that has no end.
     pub fn back(&self) -> Option<i64> {
         match self.bounds {
-            FrameBounds::Range { from, .. } => from.map(|from| from.0.min(0).saturating_neg()),
+            FrameBounds::Range { from: Some(from), .. } => Some(from.0.min(0).saturating_neg()),
+            // What is before the last of them is not seen.
+            FrameBounds::Range { from: None, to } => self.most.map(|_| to.0.min(0).saturating_neg()),
             FrameBounds::Rows(_) => Some(0),
         }
     }
@@ -68,9 +74,14 @@ impl Frame {
     /// Which rows before a row it may see, however old they are.
     pub fn spared(&self) -> Option<Spared> {
         match self.bounds {
-            FrameBounds::Range { .. } => None,
+            FrameBounds::Range { from: Some(_), .. } => None,
+            // A row at the very end of the frame is seen.
+            FrameBounds::Range { from: None, to } => {
+                let before = to.0.saturating_add(1).min(0).saturating_neg();
+                self.most.map(|rows| Spared { rows, but_base: self.excludes_base, before })
+            }
             FrameBounds::Rows(before) => {
-                Some(Spared { rows: before.unwrap_or(usize::MAX), but_base: self.excludes_base })
+                Some(Spared { rows: before.unwrap_or(usize::MAX), but_base: self.excludes_base, before: 0 })
             }
         }
     }
@@ -150,4 +161,39 @@ impl Frame {
 fn within(from: Option<Interval>, to: Interval, base: &Entry, line: &Line, near: &Range<usize>) -> Range<usize> {
     let first = from.map_or(i64::MIN, |from| base.time.saturating_add(from.0));
     line.between(first, base.time.saturating_add(to.0), near)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without a beginning and with MAXSIZE, only the last rows that the next one may see are kept.
+    #[test]
+    fn the_last_rows_of_a_frame_without_a_beginning_are_spared() {
+        let entry = |time: i64, rank: u32| Entry { time, position: 0, key: 0, rank, at: At { batch: 0, row: 0 } };
+        let rows: Vec<Entry> = (0..10).map(|time| entry(time, if time % 2 == 0 { 0 } else { BASE })).collect();
+        let frame = |to: i64, most: Option<usize>, excludes_base: bool| Frame {
+            bounds: FrameBounds::Range { from: None, to: Interval(to) },
+            most,
+            excludes_row: false,
+            excludes_time: false,
+            excludes_base,
+        };
+        let spared = |frame: &Frame| frame.spared().map(|spared| spared.before(&rows, 10));
+        for (to, most, excludes_base, before, back) in [
+            (0, Some(1), false, 9, 0),
+            (5, Some(3), false, 7, 0),
+            (0, Some(1), true, 8, 0),
+            (0, Some(3), true, 4, 0),
+            // A row of time 10 sees rows up to 7.
+            (-3, Some(1), false, 7, 3),
+            (-3, Some(2), true, 4, 3),
+            (-30, Some(1), false, 0, 30),
+        ] {
+            let frame = frame(to, most, excludes_base);
+            assert_eq!((spared(&frame), frame.back()), (Some(before), Some(back)), "{frame:?}");
+        }
+        let all = frame(0, None, false);
+        assert_eq!((spared(&all), all.back()), (None, None));
+    }
 }

@@ -396,7 +396,8 @@ impl Over {
         let Self { kept, lines, members, bases, back, spared, .. } = self;
         if let Some(back) = back {
             let next = self.reached.minus(Interval(self.ahead));
-            let spared = |rows: &[Entry]| spared.iter().map(|spared| spared.before(rows)).min().unwrap_or(rows.len());
+            let spared =
+                |rows: &[Entry]| spared.iter().map(|spared| spared.before(rows, next.0)).min().unwrap_or(rows.len());
             lines.expire(next.minus(Interval(*back)).0, next.0, spared, |entry| kept.release(entry.at));
         }
         let waiting = members.rows() + bases.rows();

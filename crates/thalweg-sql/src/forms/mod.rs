@@ -3,10 +3,12 @@
 //! * [`numbers`]: `0.1` is DECIMAL, `1e3` is DOUBLE, `0x1F` is 31
 //! * [`intervals`]: `INTERVAL '1:30' HOUR TO MINUTE`
 //! * [`calls`]: `IF(c, a, b)`, `YEAR(ts)`, `TIMESTAMPADD(HOUR, 1, ts)`
+//! * [`features`]: `sum_where(x, c)`, `distinct_count(x)`, `topn_frequency(x, 3)`
 //! * [`likes`]: `LIKE '10!%' ESCAPE '!'`
 //! * [`patterns`]: `yyyy-MM-dd` becomes `%Y-%m-%d`
 
 mod calls;
+mod features;
 mod intervals;
 mod likes;
 mod numbers;
@@ -15,6 +17,7 @@ mod patterns;
 use std::ops::ControlFlow;
 
 pub(crate) use calls::names;
+pub(crate) use features::{aggregates, feature};
 pub(crate) use patterns::strftime;
 use sqlparser::ast::{BinaryOperator, Expr, Spanned, VisitMut, VisitorMut};
 use thalweg_core::{Error, Result};
@@ -44,6 +47,7 @@ impl VisitorMut for Rewriter {
             Expr::BinaryOp { op: BinaryOperator::BitwiseXor, left, .. } => Err(Error::query("^ is not there")
                 .with_hint("write power(a, b) for a power, and (a | b) - (a & b) for the bits that differ")
                 .at(script::span(left.span()))),
+            Expr::Function(call) if feature(call).transpose().is_some() => feature(call),
             Expr::Function(_) | Expr::Ceil { .. } | Expr::Floor { .. } => calls::call(expression),
             _ => Ok(None),
         };

@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use arrow_schema::{DataType, Field, TimeUnit};
 use datafusion_expr::{Expr, logical_plan};
-use thalweg_core::{Error, Result};
+use thalweg_core::{Error, Interval, Result};
 use thalweg_plan::{
     Node, StreamSchema,
-    node::{Aggregate, AggregateCall, Filter, Windowing},
+    node::{Aggregate, AggregateCall, Anchor, Filter, Windowing, Windows},
     schema::WindowColumns,
 };
 
@@ -50,12 +50,14 @@ impl Lowering<'_> {
         let windowing = match (has_window, &stream.pending, self.schema(&stream).window) {
             (true, Some(pending), _) => Windowing::Assigned(pending.windows.clone()),
             (true, None, Some(WindowColumns { start, end, .. })) => Windowing::Columns { start, end },
+            (true, None, None) => Windowing::Assigned(self.instants(&stream)?),
             _ if self.schema(&stream).is_bounded => Windowing::Whole,
             _ => return Err(self.for_ever(&stream, aggregate)),
         };
         let stream = self.narrow_to(stream, &groups, aggregate, &windowing);
         let windowing = match (windowing, &stream.pending, self.schema(&stream).window) {
             (Windowing::Assigned(_), Some(pending), _) => Windowing::Assigned(pending.windows.clone()),
+            (Windowing::Assigned(_), None, _) => Windowing::Assigned(self.instants(&stream)?),
             (Windowing::Columns { .. }, _, Some(WindowColumns { start, end, .. })) => Windowing::Columns { start, end },
             (other, ..) => other,
         };
@@ -100,6 +102,7 @@ impl Lowering<'_> {
 
     fn group(&self, stream: &Stream, expression: Expr) -> Group {
         let schema = self.schema(stream);
+        let is_instant = stream.pending.is_none() && !schema.is_bounded;
         match (stream.slot_of(&expression), schema.window) {
             (Some(Slot::Window(column)), _) => Group::Window(column),
             (Some(Slot::Column(column)), Some(window)) if stream.pending.is_none() => {
@@ -114,8 +117,19 @@ impl Lowering<'_> {
                     Group::Key(expression)
                 }
             }
+            // An instant is a window of its own, which the watermark closes.
+            (Some(Slot::Column(column)), None) if Some(column) == schema.time && is_instant => {
+                Group::Window(WindowColumn::Time)
+            }
             _ => Group::Key(expression),
         }
+    }
+
+    /// The windows that hold one instant of event time each.
+    fn instants(&self, stream: &Stream) -> Result<Windows> {
+        let time = self.schema(stream).time.ok_or_else(|| Error::bug("rows of one instant have an event time"))?;
+        let (size, slide) = (Interval(1), Interval(1));
+        Ok(Windows { time, size, slide, step: None, offset: Interval(0), anchor: Anchor::Epoch, zone: None })
     }
 
     fn build(

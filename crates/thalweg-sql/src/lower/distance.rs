@@ -31,6 +31,11 @@ impl Bounds {
         Self { from: self.from.into_iter().chain(other.from).max(), to: self.to.into_iter().chain(other.to).min() }
     }
 
+    /// So far at least, and at most, where that is known.
+    pub fn ends(self) -> (Option<i64>, Option<i64>) {
+        (self.from, self.to)
+    }
+
     /// The distance, if it is bounded on both sides.
     pub fn distance(self) -> Option<Distance> {
         Some(Distance { from: Interval(self.from?), to: Interval(self.to?) })

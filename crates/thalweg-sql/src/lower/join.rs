@@ -19,14 +19,14 @@ use super::{
     distance::{Bounds, Said, said},
     stream::{Slot, Stream},
 };
-use crate::{diagnose, types, windowing::NotFixed};
+use crate::{diagnose, last::LastNode, types, windowing::NotFixed};
 
 /// What must be true of a pair.
 #[derive(Default)]
-struct Conditions {
-    keys: Vec<(Expr, Expr)>,
-    bounds: Bounds,
-    others: Vec<Expr>,
+pub(super) struct Conditions {
+    pub keys: Vec<(Expr, Expr)>,
+    pub bounds: Bounds,
+    pub others: Vec<Expr>,
 }
 
 impl Lowering<'_> {
@@ -34,6 +34,9 @@ impl Lowering<'_> {
         let Some((kind, is_turned)) = kind(join.join_type) else {
             return Err(Error::bug(format!("{} joins are refused before", join.join_type)));
         };
+        if let Some(last) = LastNode::of(&join.right) {
+            return self.last_join(join, last);
+        }
         let (first, second) = if is_turned { (&join.right, &join.left) } else { (&join.left, &join.right) };
         let left = self.side(first)?;
         let right = self.side(second)?;
@@ -74,7 +77,7 @@ impl Lowering<'_> {
     }
 
     /// One side with the columns that are read, its event time, and where its rows stand in their source.
-    fn side(&mut self, input: &LogicalPlan) -> Result<Stream> {
+    pub(super) fn side(&mut self, input: &LogicalPlan) -> Result<Stream> {
         let stream = self.with_positions(true, |lowering| lowering.node(input))?;
         let stream = self.settle(stream)?;
         let schema = self.schema(&stream);
@@ -99,7 +102,7 @@ impl Lowering<'_> {
     }
 
     /// What must be true of a pair, by what is done with it.
-    fn conditions(
+    pub(super) fn conditions(
         &self,
         join: &logical_plan::Join,
         left: &Stream,
@@ -143,7 +146,7 @@ impl Lowering<'_> {
         Ok(conditions)
     }
 
-    fn join_place(&self) -> Span {
+    pub(super) fn join_place(&self) -> Span {
         let found =
             ["JOIN", "EXISTS", "IN ( SELECT", "FROM"].into_iter().find_map(|word| self.words.find_keywords(word));
         found.unwrap_or(self.words.start())
@@ -201,7 +204,7 @@ impl Lowering<'_> {
     }
 
     /// A table without event time that leads here.
-    fn unmarked(&self, node: NodeId) -> Option<String> {
+    pub(super) fn unmarked(&self, node: NodeId) -> Option<String> {
         let planned = self.plan.node(node);
         match &planned.node {
             Node::Source(source) if planned.schema.time.is_none() => Some(source.table.name.clone()),
@@ -231,7 +234,7 @@ fn kind(join: JoinType) -> Option<(JoinKind, bool)> {
 }
 
 /// The columns of both sides, as if they were one stream with those of the left side first.
-fn both(left: &Stream, right: &Stream, width: usize) -> datafusion_common::Result<Stream> {
+pub(super) fn both(left: &Stream, right: &Stream, width: usize) -> datafusion_common::Result<Stream> {
     let moved = right.slots.iter().map(|slot| match slot {
         Slot::Column(column) => Slot::Column(width + column),
         other => *other,

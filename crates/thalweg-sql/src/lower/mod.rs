@@ -12,12 +12,18 @@
 //! * [`union`]: the other inputs of a window over a union
 //! * [`position`]: where rows stand in their source, if somebody asks
 //! * [`join`], [`distance`]: pairs of rows whose event times lie close to each other
+//! * [`last`]: the last row of another stream, for each row
+//! * [`of_rows`]: GROUP BY over a join whose groups are rows of one side
+//! * [`beside`]: another stream beside a base, as both of these need it
 //! * [`names`]: names of columns that nobody named
 
 mod aggregate;
+mod beside;
 mod distance;
 mod join;
+mod last;
 mod names;
+mod of_rows;
 mod over;
 mod position;
 mod stream;
@@ -39,7 +45,7 @@ use thalweg_plan::{
     schema::WindowColumns,
 };
 
-use crate::{diagnose, over::OverNode, planner::Readable, script::Words};
+use crate::{diagnose, last::LastNode, over::OverNode, planner::Readable, script::Words};
 use position::position_field;
 use stream::{Slot, Stream};
 
@@ -102,10 +108,16 @@ impl Lowering<'_> {
                 let stream = self.node(&filter.input)?;
                 self.filter(stream, &filter.predicate)
             }
-            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
+            LogicalPlan::Aggregate(aggregate) => match self.of_rows(aggregate)? {
+                Some(stream) => Ok(stream),
+                None => self.aggregate(aggregate),
+            },
             LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<OverNode>() {
                 Some(node) => self.over(node, extension),
-                None => self.window(extension),
+                None => match extension.node.as_any().downcast_ref::<LastNode>() {
+                    Some(node) => self.last_side(node),
+                    None => self.window(extension),
+                },
             },
             LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Union(union) => {

@@ -12,7 +12,11 @@ use sqlparser::ast::{
 };
 use thalweg_core::{Error, Result, error::Span};
 
-use crate::{dialect::WINDOW_CLAUSES, script};
+use super::foreign;
+use crate::{
+    dialect::{LAST_JOIN, WINDOW_CLAUSES},
+    script,
+};
 
 /// What a window says besides keys, order and bounds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,15 +79,18 @@ impl VisitorMut for Taking {
 
     fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Box<Error>> {
         let Expr::Function(call) = expression else { return ControlFlow::Continue(()) };
-        match is_clauses(call) {
-            Some(false) => {
-                let error = Error::query(format!("function \"{WINDOW_CLAUSES}\" not found"));
-                return ControlFlow::Break(Box::new(error.at(script::span(call.name.span()))));
-            }
-            Some(true) => {}
-            None => return ControlFlow::Continue(()),
+        if let Some(name) = quoted(call) {
+            let error = Error::query(format!("function \"{name}\" not found"));
+            return ControlFlow::Break(Box::new(error.at(script::span(call.name.span()))));
+        }
+        if !is_clauses(call) {
+            return ControlFlow::Continue(());
         }
         let FunctionArguments::List(list) = &mut call.args else { return ControlFlow::Continue(()) };
+        // Queries in WITH are visited by themselves, and once more with the query that they belong to.
+        if let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(_)))] = list.args.as_slice() {
+            return ControlFlow::Continue(());
+        }
         let clauses = self.clauses(std::mem::take(&mut list.args));
         // A clause that stands twice is planned once.
         let number = self.found.iter().position(|found| *found == clauses).unwrap_or(self.found.len());
@@ -130,10 +137,16 @@ impl Taking {
     }
 }
 
-/// Whether a call holds the clauses of a window; `Some(false)` if somebody has written its name.
-fn is_clauses(call: &Function) -> Option<bool> {
-    let name = call.name.0.first()?.as_ident()?;
-    (name.value == WINDOW_CLAUSES).then(|| name.quote_style.is_none())
+/// Whether a call holds the clauses of a window.
+fn is_clauses(call: &Function) -> bool {
+    call.name.0.first().and_then(|part| part.as_ident()).is_some_and(|name| name.value == WINDOW_CLAUSES)
+}
+
+/// The name of a function that only the parser may call, if somebody has written it.
+fn quoted(call: &Function) -> Option<&str> {
+    let name = call.name.0.first()?.as_ident().filter(|name| name.quote_style.is_some())?;
+    let is_ours = [WINDOW_CLAUSES, LAST_JOIN].contains(&name.value.as_str()) || name.value.starts_with(foreign::PREFIX);
+    is_ours.then_some(&name.value)
 }
 
 /// The expression as it is written, without what has been put aside.
@@ -141,7 +154,7 @@ pub(crate) fn written(expression: &Expr) -> String {
     let mut shown = expression.clone();
     let _: ControlFlow<()> = visit_expressions_mut(&mut shown, |part| {
         if let Expr::Function(Function { over: Some(WindowType::WindowSpec(spec)), .. }) = part {
-            spec.partition_by.retain(|key| !matches!(key, Expr::Function(call) if is_clauses(call).is_some()));
+            spec.partition_by.retain(|key| !matches!(key, Expr::Function(call) if is_clauses(call)));
         }
         ControlFlow::Continue(())
     });
@@ -152,8 +165,7 @@ pub(crate) fn written(expression: &Expr) -> String {
 pub(super) fn number(key: &Expr) -> Option<usize> {
     let Expr::Function(call) = key else { return None };
     let FunctionArguments::List(list) = &call.args else { return None };
-    is_clauses(call)?;
-    list.args.first()?.to_string().parse().ok()
+    list.args.first().filter(|_| is_clauses(call))?.to_string().parse().ok()
 }
 
 /// What an input of a union is called, and where it stands.

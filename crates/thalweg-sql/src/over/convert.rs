@@ -1,13 +1,13 @@
 //! DataFusion's node of window functions → ours.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use datafusion_common::{
-    Result,
+    ExprSchema, Result,
     tree_node::{Transformed, TransformedResult},
 };
 use datafusion_expr::{
-    Expr, Extension, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition,
+    AggregateUDF, Expr, Extension, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition,
     expr::{AggregateFunction, Sort, WindowFunction},
     logical_plan::Window,
 };
@@ -17,6 +17,7 @@ use thalweg_core::{Error, error::Span};
 use super::{
     Clauses, Shape, calls,
     clauses::place,
+    foreign,
     node::{Call, OverNode},
 };
 use crate::{diagnose, dialect::WINDOW_CLAUSES, windowing::ours};
@@ -29,7 +30,7 @@ pub(crate) struct Planned {
 
 /// Another input of a union.
 pub(crate) struct Input {
-    plan: LogicalPlan,
+    pub(super) plan: LogicalPlan,
     /// What it is called in errors.
     name: String,
     at: Span,
@@ -102,12 +103,12 @@ fn node(base: LogicalPlan, keys: Vec<Expr>, order: &[Sort], union: &[Input], cal
     {
         return Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }));
     }
+    let (base, calls) = foreign::with_columns(base, calls)?;
     let place = |at: Span| (at.line, at.column, at.width);
     let others = union.iter().map(|input| (input.name.clone(), place(input.at))).collect();
     let mut node = OverNode::new(vec![base], keys, (time, at.map(place)), others, calls)?;
-    let read = node.read();
     for (i, input) in union.iter().enumerate() {
-        node.inputs.push(columns(input, &read, i)?);
+        node.inputs.push(columns(input, &node, i)?);
     }
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
 }
@@ -139,10 +140,17 @@ fn time(order: &[Sort]) -> Result<(Expr, Option<Span>)> {
     Ok((key.expr.clone(), at))
 }
 
+/// Aggregates whose result depends on the order of rows.
+const DEPENDS: [&str; 5] = ["array_agg", "string_agg", "first_value", "last_value", "nth_value"];
+
+/// Whether an aggregate sees rows in an order, or is given one.
+pub(crate) fn depends_on_order(function: &AggregateUDF) -> bool {
+    DEPENDS.contains(&function.name()) || function.supports_within_group_clause()
+}
+
 /// Functions that depend on the order of rows see them in that of the window.
 fn ordered(call: Call, order: &[Sort]) -> Call {
     let Expr::AggregateFunction(mut function) = call.function else { return call };
-    const DEPENDS: [&str; 5] = ["array_agg", "string_agg", "first_value", "last_value", "nth_value"];
     // What stands in WITHIN GROUP elsewhere is the first argument.
     match function.params.args.first() {
         Some(value) if function.func.supports_within_group_clause() => {
@@ -181,22 +189,39 @@ fn number(marker: &Expr) -> Option<usize> {
     call.args.first()?.to_string().trim_start_matches("Int64(").trim_end_matches(')').parse().ok()
 }
 
-/// The columns of another input that are read, under a table's name that nobody can write.
-fn columns(input: &Input, read: &BTreeSet<String>, number: usize) -> Result<LogicalPlan> {
-    let given = input.plan.schema();
-    let mut chosen = Vec::new();
-    for name in read {
-        let mut found = given.columns().into_iter().filter(|column| column.name == *name);
-        let (Some(column), None) = (found.next(), found.next()) else {
-            let names = given.fields().iter().map(|field| field.name().as_str());
-            let hint = diagnose::near(name, names.clone()).unwrap_or_else(|| {
-                format!("{}; name one so: (SELECT x AS {name}, … FROM …)", diagnose::known("columns", names))
-            });
-            let error = Error::query(format!("{} has no column \"{name}\", which the window reads", input.name));
-            return Err(ours(error.with_hint(hint).at(input.at)));
+/// The columns of another input that are read, under a table's name that nobody can write. What only calls read may be missing, if
+/// they read some of it: it is null there.
+fn columns(input: &Input, node: &OverNode, number: usize) -> Result<LogicalPlan> {
+    let (given, Some(base)) = (input.plan.schema(), node.inputs.first()) else {
+        return Err(ours(Error::bug("OVER has an input")));
+    };
+    let find = |name: &str| {
+        let mut found = given.columns().into_iter().filter(|column| column.name == name);
+        found.next().filter(|_| found.next().is_none())
+    };
+    let (needed, taken) = node.read_columns();
+    let is_of_use = taken.is_empty() || taken.iter().any(|column| find(&column.name).is_some());
+    let mut chosen: BTreeMap<String, Expr> = BTreeMap::new();
+    let mut read: Vec<_> = needed.union(&taken).collect();
+    read.sort_by_key(|column| &column.name);
+    for column in read {
+        let name = &column.name;
+        let chosen_expression = match find(name) {
+            Some(found) => Expr::Column(found),
+            None if is_of_use && !needed.contains(column) => {
+                foreign::null(base.schema().field_from_column(column)?.data_type())?
+            }
+            None => {
+                let names = given.fields().iter().map(|field| field.name().as_str());
+                let hint = diagnose::near(name, names.clone()).unwrap_or_else(|| {
+                    format!("{}; name one so: (SELECT x AS {name}, … FROM …)", diagnose::known("columns", names))
+                });
+                let error = Error::query(format!("{} has no column \"{name}\", which the window reads", input.name));
+                return Err(ours(error.with_hint(hint).at(input.at)));
+            }
         };
-        chosen.push(Expr::Column(column).alias(name));
+        chosen.insert(name.clone(), chosen_expression.alias(name));
     }
     let table = format!("union {}", number + 1);
-    LogicalPlanBuilder::from(input.plan.clone()).project(chosen)?.alias(table)?.build()
+    LogicalPlanBuilder::from(input.plan.clone()).project(chosen.into_values())?.alias(table)?.build()
 }

@@ -6,6 +6,7 @@
 //! * [`clauses`]: what sqlparser does not know of a window, taken out of the text and put aside under a number
 //! * [`named`]: windows by their names
 //! * [`calls`]: `lag`, `row_number` and others as aggregates
+//! * [`foreign`]: columns that only other inputs of a union have
 //! * [`frame`]: from where to where a frame reaches
 //! * [`node`]: the node of the logical plan
 //! * [`convert`]: DataFusion's node → ours
@@ -14,6 +15,7 @@
 mod calls;
 mod clauses;
 mod convert;
+mod foreign;
 mod frame;
 mod named;
 mod node;
@@ -21,7 +23,8 @@ mod prune;
 
 pub(crate) use calls::OverCalls;
 pub(crate) use clauses::{Clauses, marker, take, written};
-pub(crate) use convert::{Input, Planned, convert};
+pub(crate) use convert::{Input, Planned, convert, depends_on_order};
+pub(crate) use foreign::{Foreign, stand_in, supply};
 pub(crate) use frame::Shape;
 pub(crate) use named::resolve;
 pub(crate) use node::OverNode;

@@ -98,11 +98,19 @@ impl OverNode {
         self.at.map(|(line, column, width)| Span { line, column, width })
     }
 
+    /// The columns of the base that keys and order read, and those that calls read.
+    pub fn read_columns(&self) -> (BTreeSet<Column>, BTreeSet<Column>) {
+        let read = |expressions: &mut dyn Iterator<Item = &Expr>| {
+            expressions.flat_map(|expression| expression.column_refs().into_iter().cloned()).collect::<BTreeSet<_>>()
+        };
+        let needed = read(&mut self.keys.iter().chain([&self.time]));
+        (needed, read(&mut self.calls.iter().map(|call| &call.function)))
+    }
+
     /// The names of the base's columns that keys, order and calls read.
-    pub fn read(&self) -> BTreeSet<String> {
-        let calls = self.calls.iter().map(|call| &call.function);
-        let all = self.keys.iter().chain([&self.time]).chain(calls);
-        all.flat_map(|expression| expression.column_refs().into_iter().map(|column| column.name.clone())).collect()
+    fn read(&self) -> BTreeSet<String> {
+        let (needed, taken) = self.read_columns();
+        needed.into_iter().chain(taken).map(|column| column.name).collect()
     }
 }
 

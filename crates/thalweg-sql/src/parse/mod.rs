@@ -1,6 +1,7 @@
 //! Tokens → a statement. Queries and expressions are sqlparser's; the statements around them are read here.
 
 mod frame;
+mod last;
 mod over;
 mod reader;
 mod table;
@@ -143,7 +144,7 @@ pub(crate) struct Insert {
 ///
 /// Errors: `Error::Query` with the place, for what cannot be read and for what is refused by its first words.
 pub(crate) fn statement(words: &Words) -> Result<Kind> {
-    let words = &words.with_tokens(over::rewritten(&words.tokens)?);
+    let words = &words.with_tokens(last::rewritten(over::rewritten(&words.tokens)?)?);
     let parser = Parser::new(&ThalwegDialect).with_tokens_with_locations(words.tokens.to_vec());
     let mut reader = Reader { parser, words };
     let kind = reader.statement()?;

@@ -114,7 +114,7 @@ impl Reader<'_> {
         Ok(ColumnDeclaration { name, kind: ColumnKind::Physical { sql_type, is_nullable, at }, comment })
     }
 
-    /// A primary key is a promise about the rows that nobody here relies on yet; one that we should hold is refused.
+    /// A primary key is a promise about the rows, which nobody checks; one that we should hold is refused.
     fn not_enforced(&mut self) -> Result<()> {
         let at = self.here();
         if self.accept_all(&["NOT", "ENFORCED"]) {

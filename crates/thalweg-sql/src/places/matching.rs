@@ -9,7 +9,7 @@ use std::{borrow::Cow, ops::ControlFlow};
 use sqlparser::ast::{BinaryOperator, Expr, Function, UnaryOperator, Value, ValueWithSpan, Visit, Visitor};
 
 use super::aliases::Aliases;
-use crate::types;
+use crate::{forms, types};
 
 /// How many names may stand for one another before nobody looks further.
 const DEPTH: u32 = 8;
@@ -44,6 +44,8 @@ impl Matching<'_> {
 
     fn same(&self, wanted: &Expr, found: &Expr, depth: u32) -> Option<u32> {
         let (wanted, found) = (bare(wanted), bare(found));
+        let meant = meant(found);
+        let found = meant.as_ref().unwrap_or(found);
         let other = match (wanted, found) {
             (Expr::Value(a), Expr::Value(b)) if is_pattern(a, b) => return Some(1),
             (Expr::Value(a), Expr::Value(b)) => return is_value(a, b).then_some(0),
@@ -99,6 +101,14 @@ impl Matching<'_> {
         );
         is_turned.then_some(())?;
         Some(self.same(left, b, depth)? + self.same(right, a, depth)? + 1)
+    }
+}
+
+/// What one of OpenMLDB's aggregates means.
+fn meant(found: &Expr) -> Option<Expr> {
+    match found {
+        Expr::Function(call) => forms::feature(call).ok().flatten(),
+        _ => None,
     }
 }
 

@@ -8,7 +8,7 @@ use super::*;
 
 const SEED: u64 = 0x7a1;
 
-const STATEMENTS: [&str; 23] = [
+const STATEMENTS: [&str; 26] = [
     "SELECT origin, delay + 1 AS d FROM s WHERE delay > 10 AND origin = 'JFK' LIMIT 5",
     "SELECT window_start, window_end, origin, count(*) AS n FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end, origin",
     "SELECT window_end, sum(delay) FILTER (WHERE delay > 0) FROM HOP(s, ts, INTERVAL '5' MINUTE, INTERVAL '1' HOUR) WHERE window_start > TIMESTAMP '2013-01-01 00:00:00' GROUP BY window_end HAVING count(*) > 3",
@@ -29,6 +29,9 @@ const STATEMENTS: [&str; 23] = [
     "SELECT last_value(dest) FILTER (WHERE delay > 0) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND INTERVAL '1' SECOND FOLLOWING) FROM s QUALIFY rank() OVER (ORDER BY ts) > 1",
     "CREATE VIEW w AS SELECT max(delay) OVER v AS m, ts FROM s WINDOW u AS ( UNION f ), v AS ( u ORDER BY ts MAXSIZE 3 )",
     "SELECT a.origin, b.delay FROM s AS a LEFT JOIN f AS b ON a.origin = b.origin AND b.ts BETWEEN a.ts - INTERVAL '1' SECOND AND a.ts + INTERVAL '2' SECOND AND a.delay < b.delay",
+    "SELECT a.origin, b.delay FROM s AS a LAST JOIN f AS b ORDER BY b.ts ASC ON a.origin = b.origin AND b.ts <= a.ts AND b.delay > 0 LAST JOIN ( SELECT * FROM f ) c ON a.dest = c.dest",
+    "SELECT sum_where(delay, delay > 1) FILTER (WHERE delay < 9) OVER w, distinct_count(dest) OVER w, topn_frequency(origin, 3) OVER w FROM s WINDOW w AS ( ORDER BY ts )",
+    "WITH a AS ( SELECT max(k) OVER ( UNION (SELECT k, at AS ts FROM z), (SELECT 1 AS x, ts FROM s) ORDER BY ts ) AS m, ts FROM f ) SELECT sum(x) OVER v AS y FROM a WINDOW v AS ( UNION (SELECT 1 AS x, ts FROM s) ORDER BY ts )",
     "SELECT * FROM s AS a , f AS b WHERE a.origin = b.origin AND b.ts - a.ts <= INTERVAL '1' MINUTE AND a.ts < b.ts",
     "SELECT * FROM s WHERE NOT EXISTS (SELECT 1 FROM f WHERE f.origin = s.origin AND f.ts BETWEEN s.ts AND s.ts + INTERVAL '1' HOUR) AND dest IN (SELECT dest FROM f WHERE f.ts = s.ts)",
     "SELECT ts + INTERVAL '1' MONTH, -delay, NOT (delay > 1), delay::BIGINT, now() FROM s WHERE delay IN (1, 2, 3)",

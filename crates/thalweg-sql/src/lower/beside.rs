@@ -1,0 +1,139 @@
+//! Another stream beside a base: aggregates over its rows around each row of the base.
+//!
+//! Both sides get columns of the same names: the base has a null for each column that is taken of the other side.
+
+use std::collections::BTreeSet;
+
+use arrow_schema::Field;
+use datafusion_common::{Column, ScalarValue};
+use datafusion_expr::{Expr, ExprSchemable, expr::AggregateFunction};
+use thalweg_core::{Error, Result};
+use thalweg_plan::{
+    Node, NodeId, StreamSchema,
+    node::{AggregateCall, Frame, FrameBounds, Over},
+};
+
+use super::{Lowering, MapBuilder, names, stream::Stream};
+use crate::diagnose;
+
+/// Both sides, as inputs of aggregates over the rows around a row.
+pub(super) struct Beside {
+    nodes: [NodeId; 2],
+    times: [usize; 2],
+    /// What the column of the event time is called.
+    pub time: String,
+    keys: Vec<Expr>,
+    /// How many columns the base has.
+    width: usize,
+    /// What is taken of the other side, as it is called here.
+    pub taken: Vec<Field>,
+}
+
+impl Lowering<'_> {
+    /// Both sides with columns of the same names for keys, time, and these columns of the other side.
+    pub(super) fn beside(
+        &mut self,
+        left: &Stream,
+        right: &Stream,
+        keys: Vec<(Expr, Expr)>,
+        times: [usize; 2],
+        wanted: &BTreeSet<usize>,
+    ) -> Result<Beside> {
+        let (base, other) = (self.schema(left).clone(), self.schema(right).clone());
+        let (mut left_map, mut right_map) = (MapBuilder::default(), MapBuilder::default());
+        for (number, field) in base.columns.fields().iter().enumerate() {
+            left_map.add(column(field), field.as_ref().clone(), Some(number));
+        }
+        let own_name = |number: usize| base.columns.field(number).name().clone();
+        let mut names: Vec<String> = (0..base.columns.fields().len()).map(own_name).collect();
+        let mut name = |wanted: &str| {
+            let mut name = names::readable(wanted, &self.tables);
+            while names.contains(&name) {
+                name.push('\'');
+            }
+            names.push(name.clone());
+            name
+        };
+        let time = other.columns.field(times[1]).as_ref().clone().with_name(own_name(times[0]));
+        let own_time = right_map.add(column(other.columns.field(times[1])), time, Some(times[1]));
+        let mut equal: Vec<String> = Vec::new();
+        for (number, (one, partner)) in keys.into_iter().enumerate() {
+            let kind = |side: &StreamSchema, key: &Expr| {
+                key.get_type(&*side.columns).map_err(|error| diagnose::planning(error, self.words))
+            };
+            // A column of the base serves as it is, but for one that names something else on the other side.
+            let named = match &one {
+                Expr::Column(column) if column.name != own_name(times[0]) && !equal.contains(&column.name) => {
+                    column.name.clone()
+                }
+                _ => {
+                    let named = name(&format!("key {}", number + 1));
+                    left_map.add(one.clone(), Field::new(&named, kind(&base, &one)?, true), None);
+                    named
+                }
+            };
+            let field = Field::new(&named, kind(&other, &partner)?, true);
+            right_map.add(partner, field, None);
+            equal.push(named);
+        }
+        let mut taken = Vec::new();
+        for wanted in wanted {
+            let Some(number) = right.slots[*wanted].column() else {
+                return Err(Error::bug("a settled stream has no pending columns"));
+            };
+            let given = other.columns.field(number);
+            let field = given.as_ref().clone().with_name(name(right.columns.field(*wanted).name())).with_nullable(true);
+            let null =
+                ScalarValue::try_from(field.data_type()).map_err(|error| diagnose::planning(error, self.words))?;
+            left_map.add(Expr::Literal(null, None), field.clone(), None);
+            right_map.add(column(given), field.clone(), Some(number));
+            taken.push(field);
+        }
+        if let Some(position) = other.position {
+            let field = other.columns.field(position).as_ref().clone();
+            right_map.add(column(&field), field.with_name(name("position")), Some(position));
+        }
+        let (left, right) = (self.add_map(left.node, left_map), self.add_map(right.node, right_map));
+        let keys = equal.into_iter().map(|name| Expr::Column(Column::from_name(name))).collect();
+        let width = base.columns.fields().len();
+        Ok(Beside { nodes: [left, right], times: [times[0], own_time], time: own_name(times[0]), keys, width, taken })
+    }
+
+    /// The columns of the base, and behind them these aggregates over the rows of the other side.
+    pub(super) fn over_others(
+        &mut self,
+        beside: Beside,
+        bounds: FrameBounds,
+        most: Option<usize>,
+        calls: Vec<(AggregateFunction, Field)>,
+    ) -> NodeId {
+        let Beside { nodes, times, keys, width, .. } = beside;
+        // Without an aggregate nobody looks at the other side.
+        if calls.is_empty() {
+            return nodes[0];
+        }
+        let [base, other] = nodes.map(|node| self.plan.node(node).schema.clone());
+        let given = base.columns.fields().iter().map(|field| field.as_ref().clone());
+        let columns = self.unique(given.chain(calls.iter().map(|(_, field)| field.clone())));
+        let first = base.columns.fields().len();
+        let outputs = columns.fields()[first..].iter().cloned();
+        let aggregates = calls.into_iter().zip(outputs);
+        let aggregates = aggregates.map(|((function, _), output)| AggregateCall { function, output }).collect();
+        let frame = Frame { bounds, most, excludes_row: true, excludes_time: false, excludes_base: true, aggregates };
+        let is_bounded = base.is_bounded && other.is_bounded;
+        let schema = StreamSchema { columns, window: None, is_bounded, ..base };
+        let over = Over { times: times.to_vec(), keys, frames: vec![frame] };
+        let over = self.plan.add(Node::Over(over), nodes.to_vec(), schema.clone());
+        // What made both sides alike goes no further.
+        let mut map = MapBuilder::default();
+        for number in (0..width).chain(first..schema.columns.fields().len()) {
+            let field = schema.columns.field(number);
+            map.add(column(field), field.as_ref().clone(), Some(number));
+        }
+        self.add_map(over, map)
+    }
+}
+
+fn column(field: &Field) -> Expr {
+    Expr::Column(Column::from_name(field.name()))
+}
