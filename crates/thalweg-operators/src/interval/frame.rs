@@ -25,6 +25,17 @@ pub struct Frame {
     pub excludes_base: bool,
 }
 
+/// Which of the rows of their keys some rows see, where these follow each other.
+#[derive(Debug, Default)]
+pub struct Spans {
+    /// For each of them where they begin.
+    pub starts: Vec<usize>,
+    /// Where they end.
+    pub ends: Vec<usize>,
+    /// Of one key, from where and up to where in time each looks.
+    limits: [Vec<i64>; 2],
+}
+
 /// The last rows before a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Spared {
@@ -87,7 +98,7 @@ impl Frame {
     }
 
     /// Whether a row is looked at itself.
-    fn sees_itself(&self) -> bool {
+    pub fn sees_itself(&self) -> bool {
         let is_within = match self.bounds {
             FrameBounds::Range { from, to } => from.is_none_or(|from| from <= Interval::ZERO) && to >= Interval::ZERO,
             FrameBounds::Rows(_) => true,
@@ -101,23 +112,44 @@ impl Frame {
         is_complete && (!is_in_line || !self.excludes_row && !self.excludes_base)
     }
 
-    /// The rows that `base` sees, where they follow each other, and whether it sees itself beside them.
-    pub fn contiguous(
+    /// Finds the rows that each of some rows of one key, in the order of time, sees where they follow each other. `near` is where the
+    /// last one's were.
+    pub fn spans<'a>(
         &self,
-        base: &Entry,
+        bases: impl Iterator<Item = &'a Entry> + Clone,
         line: &Line,
         is_in_line: bool,
         near: &mut Range<usize>,
-    ) -> (Range<usize>, bool) {
-        let found = match self.bounds {
-            FrameBounds::Range { from, to } => within(from, to, base, line, near),
-            FrameBounds::Rows(before) => {
-                let own = line.place(base);
-                own.saturating_sub(before.unwrap_or(usize::MAX))..own + usize::from(is_in_line)
+        spans: &mut Spans,
+    ) {
+        let Spans { starts, ends, limits } = spans;
+        let first = starts.len();
+        match self.bounds {
+            FrameBounds::Range { from, to } => {
+                let [from_limits, to_limits] = limits;
+                from_limits.clear();
+                to_limits.clear();
+                let begin = |base: &Entry| from.map_or(i64::MIN, |from| base.time.saturating_add(from.0));
+                from_limits.extend(bases.clone().map(begin));
+                to_limits.extend(bases.map(|base| base.time.saturating_add(to.0).saturating_add(1)));
+                line.passed([from_limits, to_limits], [near.start, near.end], [starts, ends]);
+                if from.is_some_and(|from| from > to) {
+                    ends.truncate(first);
+                    ends.extend_from_slice(&starts[first..]);
+                }
             }
-        };
-        *near = found.clone();
-        (found, !is_in_line && self.sees_itself())
+            FrameBounds::Rows(before) => {
+                let mut own = near.end;
+                for base in bases {
+                    own = line.place(base, own);
+                    starts.push(own.saturating_sub(before.unwrap_or(usize::MAX)));
+                    ends.push(own + usize::from(is_in_line));
+                }
+            }
+        }
+        if let (Some(start), Some(end)) = (starts.last(), ends.last()) {
+            *near = *start..*end;
+        }
     }
 
     /// Appends the rows that `base` sees among those of its key, in their order; `is_in_line` says whether it is one of them. `near` is
@@ -125,10 +157,11 @@ impl Frame {
     pub fn rows(&self, base: &Entry, line: &Line, is_in_line: bool, near: &mut Range<usize>, seen: &mut Vec<At>) {
         let first_seen = seen.len();
         let rows = line.rows();
-        let own = if is_in_line { line.place(base) } else { rows.len() };
+        let place = line.place(base, near.end);
+        let own = if is_in_line { place } else { rows.len() };
         let found = match self.bounds {
             FrameBounds::Range { from, to } => within(from, to, base, line, near),
-            FrameBounds::Rows(_) => 0..line.place(base),
+            FrameBounds::Rows(_) => 0..place,
         };
         *near = found.clone();
         let is_seen = |(place, entry): (usize, &Entry)| {
@@ -136,7 +169,7 @@ impl Frame {
             is_other && !(self.excludes_time && entry.time == base.time) && !(self.excludes_base && entry.rank == BASE)
         };
         // The row itself stands behind those of other inputs of its time, and among those of its own by its position.
-        let before = found.start..line.place(base).clamp(found.start, found.end);
+        let before = found.start..place.clamp(found.start, found.end);
         let behind = before.end..found.end;
         let mut others = |range: Range<usize>, most: usize| {
             let (from, start) = (seen.len(), range.start);

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray, types::Int64Type};
+use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray, make_array, types::Int64Type};
+use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_select::take::take;
 use thalweg_core::{Batch, Error, Result, Selection, Timestamp, expression::Expression};
 
@@ -20,9 +21,9 @@ pub struct Input {
 /// What is known of some rows.
 pub struct Arrivals {
     /// Their event times.
-    pub times: Vec<i64>,
+    pub times: ScalarBuffer<i64>,
     /// Where they stand in their source; zero where that is not known.
-    pub positions: Vec<i64>,
+    pub positions: ScalarBuffer<i64>,
 }
 
 impl Input {
@@ -33,7 +34,8 @@ impl Input {
             let met = batch.behind().map_or(Timestamp::MIN, |behind| behind[row]);
             times[row] < reached.0 || times[row] < met.0.saturating_sub(allowed)
         };
-        if !batch.rows().any(is_late) {
+        let are_early = || times.iter().fold(true, |are_early, time| are_early & (*time >= reached.0));
+        if batch.behind().is_none() && are_early() || !batch.rows().any(is_late) {
             return Ok((batch, 0));
         }
         let stay: Vec<u32> = batch.rows().filter(|row| !is_late(*row)).map(|row| row as u32).collect();
@@ -47,30 +49,48 @@ impl Input {
         if times.null_count() > 0 {
             return Err(Error::bug("a row has no event time"));
         }
-        let times = times.values();
         let positions = match self.position {
-            None => vec![0; batch.len()],
+            None => vec![0; batch.len()].into(),
             Some(column) => {
                 let positions = batch.column(column).as_primitive_opt::<Int64Type>();
-                let positions = positions.ok_or_else(|| Error::bug("positions are whole numbers"))?.values();
-                batch.rows().map(|row| positions[row]).collect()
+                of_rows(batch, positions.ok_or_else(|| Error::bug("positions are whole numbers"))?.values())
             }
         };
-        Ok(Arrivals { times: batch.rows().map(|row| times[row]).collect(), positions })
+        Ok(Arrivals { times: of_rows(batch, times.values()), positions })
     }
 }
 
-/// A copy of the selected values of a column: what is kept has no part in a page.
-pub fn copied(column: &ArrayRef, rows: &UInt32Array) -> Result<ArrayRef> {
-    Ok(take(column, rows, None)?)
-}
-
-/// The numbers of the selected rows of a batch.
-pub fn selected(batch: &Batch) -> UInt32Array {
+/// The values of the selected rows.
+fn of_rows(batch: &Batch, values: &ScalarBuffer<i64>) -> ScalarBuffer<i64> {
     match batch.selection() {
-        Some(selection) => selection.to_indices(),
-        None => UInt32Array::from_iter_values(0..batch.physical_rows() as u32),
+        None => values.clone(),
+        Some(_) => batch.rows().map(|row| values[row]).collect(),
     }
+}
+
+/// A copy of a column: what is kept has no part in a page.
+pub fn copied(column: &ArrayRef) -> Result<ArrayRef> {
+    let width = column.data_type().primitive_width().filter(|_| column.null_count() == 0);
+    let Some(width) = width else {
+        return Ok(take(column, &UInt32Array::from_iter_values(0..column.len() as u32), None)?);
+    };
+    let data = column.to_data();
+    let values = Buffer::from(&data.buffers()[0].as_slice()[data.offset() * width..][..data.len() * width]);
+    let data = data.into_builder().offset(0).buffers(vec![values]).nulls(None);
+    Ok(make_array(data.build()?))
+}
+
+/// A copy of the values of the selected rows in a column.
+pub fn copied_rows(column: &ArrayRef, rows: Option<&UInt32Array>) -> Result<ArrayRef> {
+    match rows {
+        None => copied(column),
+        Some(rows) => Ok(take(column, rows, None)?),
+    }
+}
+
+/// The numbers of the selected rows of a batch; `None` is all.
+pub fn selected(batch: &Batch) -> Option<UInt32Array> {
+    batch.selection().map(|selection| selection.to_indices())
 }
 
 #[cfg(test)]
@@ -86,7 +106,7 @@ mod tests {
         let input = Input { time: 0, position: None, keys: Vec::new() };
         let on_time = |batch: &Batch, reached, allowed| {
             let (batch, late) = input.on_time(batch.clone(), Timestamp(reached), allowed).unwrap();
-            (input.arrivals(&batch).unwrap().times, late)
+            (input.arrivals(&batch).unwrap().times.to_vec(), late)
         };
         assert_eq!(on_time(&batch, i64::MIN, 0), (vec![5, 20, 7, 30], 0));
         assert_eq!(on_time(&batch, 20, 0), (vec![20, 30], 2));

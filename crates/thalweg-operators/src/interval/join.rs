@@ -13,11 +13,11 @@ use thalweg_core::{
 use thalweg_plan::node::{Distance, JoinKind};
 
 use super::{
-    entry::{At, Entry, sort},
-    input::{Input, copied, selected},
+    entry::{At, Entry},
+    input::{Input, copied_rows, selected},
     kept::{Kept, hashes},
     lines::Lines,
-    order::By,
+    order::{By, Sorter},
     places::ordered,
     saved::{self, Saved, together},
     waiting::Waiting,
@@ -63,6 +63,7 @@ pub struct IntervalJoin {
     begun: (usize, bool),
     /// Of a full join: all members, in the order of time, until no base row can see them.
     leaving: VecDeque<Entry>,
+    sorter: Sorter,
 }
 
 /// What must be true of a pair.
@@ -152,7 +153,7 @@ impl IntervalJoin {
             allowed: parts.allowed.0,
             reached: Timestamp::MIN,
             kept: Kept::default(),
-            lines: Lines::new(KeyEncoder::new(&key_types)?, 0),
+            lines: Lines::new(KeyEncoder::new(&key_types)?, 0, 1),
             has_null: Vec::new(),
             members: Waiting::default(),
             bases: Waiting::default(),
@@ -160,6 +161,7 @@ impl IntervalJoin {
             ready: VecDeque::new(),
             begun: (0, false),
             leaving: VecDeque::new(),
+            sorter: Sorter::default(),
         })
     }
 
@@ -170,18 +172,18 @@ impl IntervalJoin {
 
     fn advance(&mut self) -> Result<()> {
         let end = self.final_before();
-        let Self { kept, lines, members, bases, due, ready, leaving, kind, reached, .. } = self;
+        let Self { kept, lines, members, bases, due, ready, leaving, kind, reached, sorter, .. } = self;
         members.take(reached.0, due);
         let content = |rows: &[At]| hashes(kept, rows);
         if *kind == JoinKind::Full {
-            sort(due, By::Time, content)?;
+            sorter.sort(due, By::Time, content)?;
             leaving.extend(due.iter());
         }
-        sort(due, By::Key, content)?;
+        sorter.sort(due, By::Key, content)?;
         lines.append(due, &[]);
         due.clear();
         bases.take(end.0, due);
-        sort(due, By::Time, content)?;
+        sorter.sort(due, By::Time, content)?;
         ready.extend(due.drain(..));
         Ok(())
     }
@@ -379,21 +381,22 @@ impl Operator for IntervalJoin {
             return Ok(Progress::Done);
         }
         let (arrivals, rows) = (input.arrivals(&batch)?, selected(&batch));
-        let keys = input.keys.iter().map(|key| copied(&key.evaluate(&batch)?, &rows)).collect::<Result<Vec<_>>>()?;
-        let numbers = self.number(&keys, rows.len())?;
-        let columns = batch.columns().columns().iter().map(|column| copied(column, &rows)).collect::<Result<_>>()?;
+        let copied = |column: &ArrayRef| copied_rows(column, rows.as_ref());
+        let key = |key: &Arc<dyn Expression>| key.evaluate(&batch).and_then(|column| copied(&column));
+        let keys = input.keys.iter().map(key).collect::<Result<Vec<_>>>()?;
+        let columns = batch.columns().columns().iter().map(copied).collect::<Result<_>>()?;
+        let count = batch.len();
+        let numbers = self.number(&keys, count)?;
         let uses = if port != self.base && self.kind == JoinKind::Full { 2 } else { 1 };
-        let batch = self.kept.keep(columns, uses * rows.len());
+        let batch = self.kept.keep(columns, uses * count);
         let waiting = if port == self.base { &mut self.bases } else { &mut self.members };
-        for (row, key) in numbers.into_iter().enumerate() {
-            waiting.put(Entry {
-                time: arrivals.times[row],
-                position: arrivals.positions[row],
-                key,
-                rank: 0,
-                at: At { batch, row: row as u32 },
-            });
-        }
+        waiting.put(numbers.into_iter().enumerate().map(|(row, key)| Entry {
+            time: arrivals.times[row],
+            position: arrivals.positions[row],
+            key,
+            rank: 0,
+            at: At { batch, row: row as u32 },
+        }));
         Ok(Progress::Done)
     }
 
@@ -487,8 +490,8 @@ impl State for IntervalJoin {
                     self.kept.mark(entry.at);
                 }
                 match () {
-                    _ if parts & IS_BASE != 0 => self.bases.put(entry),
-                    _ if parts & IS_MEMBER != 0 && waits(row) => self.members.put(entry),
+                    _ if parts & IS_BASE != 0 => self.bases.put([entry].into_iter()),
+                    _ if parts & IS_MEMBER != 0 && waits(row) => self.members.put([entry].into_iter()),
                     _ if parts & IS_MEMBER != 0 => self.due.push(entry),
                     _ => {}
                 }
@@ -497,12 +500,12 @@ impl State for IntervalJoin {
                 }
             }
         }
-        let Self { due, kept, lines, leaving, .. } = self;
-        sort(due, By::Key, |rows| hashes(kept, rows))?;
+        let Self { due, kept, lines, leaving, sorter, .. } = self;
+        sorter.sort(due, By::Key, |rows| hashes(kept, rows))?;
         lines.append(due, &[]);
         due.clear();
         let mut sorted: Vec<Entry> = std::mem::take(leaving).into();
-        sort(&mut sorted, By::Time, |rows| hashes(kept, rows))?;
+        sorter.sort(&mut sorted, By::Time, |rows| hashes(kept, rows))?;
         *leaving = sorted.into();
         Ok(())
     }
@@ -526,7 +529,7 @@ impl State for IntervalJoin {
     fn bytes(&self) -> usize {
         let entries = self.due.capacity() + self.ready.capacity() + self.leaving.capacity();
         let waiting = self.members.bytes() + self.bases.bytes();
-        self.kept.bytes() + self.lines.bytes() + waiting + entries * size_of::<Entry>()
+        self.kept.bytes() + self.lines.bytes() + waiting + entries * size_of::<Entry>() + self.sorter.bytes()
     }
 
     fn held(&self) -> Vec<Held> {

@@ -1,8 +1,9 @@
 //! Batches of which rows are kept.
 
-use arrow_array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow_array::{Array, ArrayRef, make_array, new_null_array};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::DataType;
-use arrow_select::{interleave::interleave, take::take};
+use arrow_select::interleave::interleave;
 use thalweg_core::{Error, Result};
 use thalweg_memory::kernels::hash::hash_columns;
 
@@ -18,7 +19,7 @@ pub struct Kept {
 
 #[derive(Debug, Default)]
 struct Slot {
-    columns: Vec<ArrayRef>,
+    columns: Vec<Column>,
     /// How often rows of it are wanted.
     uses: usize,
     bytes: usize,
@@ -26,11 +27,36 @@ struct Slot {
     marks: Vec<u64>,
 }
 
+/// One of the columns of a batch.
+#[derive(Debug)]
+struct Column {
+    array: ArrayRef,
+    /// Its values, if all have so many bytes.
+    values: Option<(usize, Buffer)>,
+}
+
+impl Column {
+    fn new(array: ArrayRef) -> Self {
+        let values = array.data_type().primitive_width().map(|width| {
+            let data = array.to_data();
+            (width, data.buffers()[0].slice_with_length(data.offset() * width, data.len() * width))
+        });
+        Self { array, values }
+    }
+
+    /// The values, if they are of the size of this type.
+    fn values<T: ArrowNativeType>(&self) -> Option<&[T]> {
+        let (width, values) = self.values.as_ref()?;
+        (*width == size_of::<T>()).then(|| values.typed_data())
+    }
+}
+
 impl Kept {
     /// Keeps a batch whose rows are wanted so often, once at least; returns its number.
     pub fn keep(&mut self, columns: Vec<ArrayRef>, uses: usize) -> u32 {
         let bytes = columns.iter().map(|column| column.get_array_memory_size()).sum();
         self.bytes += bytes;
+        let columns = columns.into_iter().map(Column::new).collect();
         let slot = Slot { columns, uses, bytes, marks: Vec::new() };
         match self.free.pop() {
             Some(number) => {
@@ -46,12 +72,30 @@ impl Kept {
 
     /// A row is wanted once less.
     pub fn release(&mut self, at: At) {
-        let slot = &mut self.batches[at.batch as usize];
-        slot.uses -= 1;
+        self.give_up(at.batch, 1);
+    }
+
+    /// Each of some rows is wanted once less.
+    pub fn release_all(&mut self, rows: impl IntoIterator<Item = At>) {
+        // Those that came together often go together.
+        let (mut last, mut count) = (None, 0);
+        for At { batch, .. } in rows {
+            if last != Some(batch) {
+                last.into_iter().for_each(|last| self.give_up(last, count));
+                (last, count) = (Some(batch), 0);
+            }
+            count += 1;
+        }
+        last.into_iter().for_each(|last| self.give_up(last, count));
+    }
+
+    fn give_up(&mut self, batch: u32, uses: usize) {
+        let slot = &mut self.batches[batch as usize];
+        slot.uses -= uses;
         if slot.uses == 0 {
             self.bytes -= slot.bytes;
             *slot = Slot::default();
-            self.free.push(at.batch);
+            self.free.push(batch);
         }
     }
 
@@ -60,11 +104,49 @@ impl Kept {
     /// Errors: `Error::Bug` if no row is asked for.
     pub fn gather(&self, column: usize, rows: &[At]) -> Result<ArrayRef> {
         let Some(first) = rows.first() else { return Err(Error::bug("no rows to gather")) };
-        let of = |batch: u32| &self.batches[batch as usize].columns[column];
-        if rows.iter().all(|at| at.batch == first.batch) {
-            let rows: UInt32Array = rows.iter().map(|at| at.row).collect::<Vec<_>>().into();
-            return Ok(take(of(first.batch), &rows, None)?);
+        let of_first = &self.batches[first.batch as usize].columns[column];
+        macro_rules! values {
+            ($native:ty) => {
+                self.values::<$native>(column, rows)
+            };
         }
+        let values = match of_first.values {
+            Some((1, _)) => values!(u8),
+            Some((2, _)) => values!(u16),
+            Some((4, _)) => values!(u32),
+            Some((8, _)) => values!(u64),
+            Some((16, _)) => values!(i128),
+            _ => return self.interleaved(column, rows),
+        };
+        let data = of_first.array.slice(0, 0).to_data().into_builder().offset(0).len(rows.len()).buffers(vec![values]);
+        Ok(make_array(data.nulls(self.nulls(column, rows)).build()?))
+    }
+
+    /// Those that they have in several columns.
+    pub fn gather_all(&self, columns: &[usize], rows: &[At]) -> Result<Vec<ArrayRef>> {
+        columns.iter().map(|column| self.gather(*column, rows)).collect()
+    }
+
+    /// The values of rows in a column in which all have so many bytes.
+    fn values<T: ArrowNativeType>(&self, column: usize, rows: &[At]) -> Buffer {
+        let columns = self.batches.iter().map(|slot| slot.columns.get(column));
+        let batches: Vec<&[T]> = columns.map(|column| column.and_then(Column::values).unwrap_or_default()).collect();
+        Buffer::from_vec(rows.iter().map(|at| batches[at.batch as usize][at.row as usize]).collect::<Vec<T>>())
+    }
+
+    /// Which rows have a value in a column, if not all.
+    fn nulls(&self, column: usize, rows: &[At]) -> Option<NullBuffer> {
+        let columns = self.batches.iter().map(|slot| slot.columns.get(column));
+        let nulls: Vec<Option<&NullBuffer>> = columns.map(|column| column?.array.nulls()).collect();
+        if nulls.iter().all(Option::is_none) {
+            return None;
+        }
+        let is_valid = |at: &At| nulls[at.batch as usize].is_none_or(|nulls| nulls.is_valid(at.row as usize));
+        let valid = BooleanBuffer::collect_bool(rows.len(), |row| is_valid(&rows[row]));
+        Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
+    }
+
+    fn interleaved(&self, column: usize, rows: &[At]) -> Result<ArrayRef> {
         let mut number = vec![usize::MAX; self.batches.len()];
         let mut arrays: Vec<&dyn Array> = Vec::new();
         let mut places = Vec::with_capacity(rows.len());
@@ -72,7 +154,7 @@ impl Kept {
             let number = &mut number[at.batch as usize];
             if *number == usize::MAX {
                 *number = arrays.len();
-                arrays.push(of(at.batch).as_ref());
+                arrays.push(self.batches[at.batch as usize].columns[column].array.as_ref());
             }
             places.push((*number, at.row as usize));
         }
@@ -97,7 +179,7 @@ impl Kept {
             let number = &mut number[at.batch as usize];
             if *number == usize::MAX {
                 *number = arrays.len();
-                arrays.push(self.batches[at.batch as usize].columns[column].as_ref());
+                arrays.push(self.batches[at.batch as usize].columns[column].array.as_ref());
             }
             places.push((*number, at.row as usize));
         }
@@ -122,7 +204,7 @@ impl Kept {
 
     /// No values of one of the columns, of the kind that a row has there.
     pub fn nothing(&self, column: usize, row: At) -> ArrayRef {
-        self.batches[row.batch as usize].columns[column].slice(0, 0)
+        self.batches[row.batch as usize].columns[column].array.slice(0, 0)
     }
 
     /// How many columns are kept of a row.
@@ -139,8 +221,8 @@ impl Kept {
 /// The hashes of all that is kept of rows of one input.
 pub fn hashes(kept: &Kept, rows: &[At]) -> Result<Vec<u64>> {
     let Some(first) = rows.first() else { return Ok(Vec::new()) };
-    let columns = (0..kept.width(*first)).map(|column| kept.gather(column, rows)).collect::<Result<Vec<_>>>()?;
-    hash_columns(&columns, rows.len())
+    let columns: Vec<usize> = (0..kept.width(*first)).collect();
+    hash_columns(&kept.gather_all(&columns, rows)?, rows.len())
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, UInt32Array};
+use arrow_array::ArrayRef;
 use arrow_select::nullif::nullif;
 use thalweg_core::{Batch, Error, Result, expression::Expression};
 
-use super::input::{copied, selected};
+use super::input::{copied, copied_rows, selected};
 use crate::aggregate::{Call, values::Values};
 
 /// Which of the columns that are kept of a row is what.
@@ -66,14 +66,13 @@ impl Layout {
                 columns[*slot] = Some(Arc::new(mask));
             }
         }
-        let all = UInt32Array::from_iter_values(0..values.count as u32);
         for column in columns.iter_mut().flatten() {
-            *column = copied(column, &all)?;
+            *column = copied(column)?;
         }
         if let Some(batch) = base {
             let rows = selected(batch);
             for (number, slot) in self.passed.iter().enumerate().filter(|(_, slot)| **slot >= self.arguments) {
-                columns[*slot] = Some(copied(batch.column(number), &rows)?);
+                columns[*slot] = Some(copied_rows(batch.column(number), rows.as_ref())?);
             }
         }
         columns.into_iter().map(|column| column.ok_or_else(|| Error::bug("a column is not kept"))).collect()

@@ -7,12 +7,15 @@ use thalweg_core::{KeyGroup, KeyGroups, Result, aggregate::Amounts};
 
 use super::{
     entry::{At, Entry},
-    totals::{Running, Total},
+    totals::Running,
 };
 use crate::aggregate::groups::{Groups, KeyEncoder, Keys, Numbers};
 
 /// A key's rows are moved to the front of their memory once so many before them are gone, and as many as are left.
 const GONE: usize = 256;
+
+/// Where there are so many times as many rows as times, rows are left out in a search.
+const SPARSE: usize = 8;
 
 /// That time passes counts as so many rows.
 const PASSING: usize = 16;
@@ -22,8 +25,11 @@ pub struct Lines {
     encoder: KeyEncoder,
     groups: Groups,
     lines: Vec<Line>,
-    /// How many running totals each has.
+    /// For each key and frame which rows the last row saw that looked at them.
+    near: Vec<Range<usize>>,
+    /// How many running totals each key has, and how many frames.
     totals: usize,
+    frames: usize,
     rows: usize,
     /// How many rows came since all keys were last looked at.
     grown: usize,
@@ -35,6 +41,8 @@ pub struct Lines {
 #[derive(Debug, Default)]
 pub struct Line {
     entries: Vec<Entry>,
+    /// The times of all entries, beside each other for those who look for one.
+    times: Vec<i64>,
     gone: usize,
     /// Running totals over all entries.
     running: Vec<Running>,
@@ -46,51 +54,101 @@ impl Line {
         &self.entries[self.gone..]
     }
 
+    /// Their times.
+    fn times(&self) -> &[i64] {
+        &self.times[self.gone..]
+    }
+
     /// Those with a time in a range of which both ends are included. The search begins where one ended that was for a time not much
     /// earlier: it takes as long as what lies between is long in figures.
     pub fn between(&self, from: i64, to: i64, near: &Range<usize>) -> Range<usize> {
-        let rows = self.rows();
-        let start = search(rows, near.start, |entry| entry.time < from);
-        let end = search(rows, near.end.max(start), |entry| entry.time <= to);
+        let times = self.times();
+        let start = search(times, near.start, |time| *time < from);
+        let end = search(times, near.end.max(start), |time| *time <= to);
         start..end.max(start)
     }
 
-    /// Where a row stands, or would.
-    pub fn place(&self, entry: &Entry) -> usize {
+    /// Appends for each of some times, which ascend, how many rows are earlier; does so for two lists of them, of as many times. `near` is
+    /// what it was for times not much before the first: each row behind that is looked at once, or, where times are few, some of them.
+    pub fn passed(&self, limits: [&[i64]; 2], near: [usize; 2], found: [&mut Vec<usize>; 2]) {
+        let times = self.times();
+        let [Some(one), Some(two)] = limits.map(<[i64]>::first) else { return };
+        let [mut one, mut two] =
+            [(one, near[0]), (two, near[1])].map(|(limit, near)| search(times, near, |time| time < limit));
+        let [found_one, found_two] = found.map(|found| {
+            let start = found.len();
+            found.resize(start + limits[0].len(), 0);
+            &mut found[start..]
+        });
+        if times.len() - one > SPARSE * limits[0].len() {
+            for (limits, (row, found)) in limits.into_iter().zip([(one, found_one), (two, found_two)]) {
+                let mut row = row;
+                for (found, limit) in found.iter_mut().zip(limits) {
+                    row = search(times, row, |time| time < limit);
+                    *found = row;
+                }
+            }
+            return;
+        }
+        // Nobody could foretell a branch here, and neither list waits for the other. What is found is written until the next one's turn.
+        let (mut first, mut second) = (0, 0);
+        let count = limits[0].len();
+        while first < count && second < count && one < times.len() && two < times.len() {
+            let is_earlier = [times[one] < limits[0][first], times[two] < limits[1][second]];
+            (found_one[first], found_two[second]) = (one, two);
+            (one, two) = (one + usize::from(is_earlier[0]), two + usize::from(is_earlier[1]));
+            (first, second) = (first + usize::from(!is_earlier[0]), second + usize::from(!is_earlier[1]));
+        }
+        rest(times, limits[0], one, first, found_one);
+        rest(times, limits[1], two, second, found_two);
+    }
+
+    /// Where a row stands, or would; looked for from `near` on.
+    pub fn place(&self, entry: &Entry, near: usize) -> usize {
         let rows = self.rows();
-        let first = rows.partition_point(|other| other.by_time(entry).is_lt());
+        let first = search(rows, near, |other| other.by_time(entry).is_lt());
         let mut ties = rows[first..].iter().take_while(|other| other.by_time(entry).is_eq());
         first + ties.position(|other| other.at == entry.at).unwrap_or(0)
     }
 
-    /// What some of the rows add up to in one of the totals, if it is a number for certain.
-    pub fn total(&self, number: usize, rows: &Range<usize>) -> Option<Total> {
-        if rows.is_empty() {
-            return Some(Total::default());
-        }
-        self.running[number].of(rows.start + self.gone..rows.end + self.gone)
+    /// One of the running totals, and how many rows before the first are in it; `None` if no row has come yet.
+    pub fn running(&self, number: usize) -> Option<(&Running, usize)> {
+        Some((self.running.get(number)?, self.gone))
     }
 
     fn bytes(&self) -> usize {
         let running: usize = self.running.iter().map(Running::bytes).sum();
-        self.entries.capacity() * size_of::<Entry>() + running
+        self.entries.capacity() * size_of::<Entry>() + self.times.capacity() * size_of::<i64>() + running
     }
 
     fn drop_first(&mut self, count: usize) {
         self.gone += count;
         if self.gone > GONE && self.gone > self.entries.len() / 2 {
             self.entries.drain(..self.gone);
+            self.times.drain(..self.gone);
             self.running.iter_mut().for_each(|running| running.drop_first(self.gone));
             self.gone = 0;
             if self.entries.capacity() > 4 * self.entries.len().max(GONE) {
                 self.entries.shrink_to(2 * self.entries.len());
+                self.times.shrink_to(2 * self.entries.len());
             }
         }
     }
 }
 
+/// How many rows are earlier than each of some times, from one of these on; so many are earlier than that at least.
+fn rest(times: &[i64], limits: &[i64], mut row: usize, mut next: usize, found: &mut [usize]) {
+    while next < limits.len() && row < times.len() {
+        let is_earlier = times[row] < limits[next];
+        found[next] = row;
+        row += usize::from(is_earlier);
+        next += usize::from(!is_earlier);
+    }
+    found[next..].fill(row);
+}
+
 /// How many of the first rows are before something, looked for in steps that double from `near` on.
-fn search(rows: &[Entry], near: usize, is_before: impl Fn(&Entry) -> bool) -> usize {
+fn search<T>(rows: &[T], near: usize, is_before: impl Fn(&T) -> bool) -> usize {
     let near = near.min(rows.len());
     if near > 0 && !is_before(&rows[near - 1]) {
         return rows[..near].partition_point(is_before);
@@ -105,9 +163,10 @@ fn search(rows: &[Entry], near: usize, is_before: impl Fn(&Entry) -> bool) -> us
 }
 
 impl Lines {
-    /// No keys of this kind, each with so many running totals.
-    pub fn new(encoder: KeyEncoder, totals: usize) -> Self {
-        Self { groups: encoder.groups(), encoder, lines: Vec::new(), totals, rows: 0, grown: 0, bytes: 0 }
+    /// No keys of this kind, each with so many running totals, and so many frames that follow its rows.
+    pub fn new(encoder: KeyEncoder, totals: usize, frames: usize) -> Self {
+        let (lines, near) = (Vec::new(), Vec::new());
+        Self { groups: encoder.groups(), encoder, lines, near, totals, frames, rows: 0, grown: 0, bytes: 0 }
     }
 
     /// What brings keys into the form in which they are looked up.
@@ -122,12 +181,18 @@ impl Lines {
             Numbers::Each(numbers) => numbers,
         };
         self.lines.resize_with(self.groups.count(), Line::default);
+        self.near.resize(self.lines.len() * self.frames, 0..0);
         numbers
     }
 
     /// The rows of a key.
     pub fn line(&self, key: u32) -> &Line {
         &self.lines[key as usize]
+    }
+
+    /// The rows of a key, and those that the last row saw in one of the frames, as far as they are there.
+    pub fn followed(&mut self, key: u32, frame: usize) -> (&Line, &mut Range<usize>) {
+        (&self.lines[key as usize], &mut self.near[key as usize * self.frames + frame])
     }
 
     /// Appends rows, which are behind all of their key that are here, with what they add to each of the totals.
@@ -137,6 +202,7 @@ impl Lines {
             let line = &mut self.lines[same[0].key as usize];
             self.bytes -= line.bytes();
             line.entries.extend_from_slice(same);
+            line.times.extend(same.iter().map(|entry| entry.time));
             let rows = done..done + same.len();
             done = rows.end;
             line.running.resize_with(self.totals, Running::default);
@@ -172,12 +238,18 @@ impl Lines {
             return;
         }
         self.grown = 0;
-        for line in &mut self.lines {
-            let rows = line.rows();
-            let before = |time: i64| rows.partition_point(|entry| entry.time < time);
+        for (key, line) in self.lines.iter_mut().enumerate() {
+            let (rows, times) = (line.rows(), line.times());
+            let before = |limit: i64| times.partition_point(|time| *time < limit);
             let old = before(end);
             let old = if old == 0 { 0 } else { old.min(spared(&rows[..before(next)])) };
+            if old == 0 {
+                continue;
+            }
             rows[..old].iter().for_each(&mut gone);
+            for near in &mut self.near[key * self.frames..][..self.frames] {
+                *near = near.start.saturating_sub(old)..near.end.saturating_sub(old);
+            }
             self.rows -= old;
             self.bytes -= line.bytes();
             line.drop_first(old);
@@ -205,6 +277,8 @@ impl Lines {
         self.groups = self.groups.only(&UInt32Array::from(kept));
         self.bytes = lines.iter().map(Line::bytes).sum();
         self.lines = lines;
+        // Where rows were seen is found again.
+        self.near = vec![0..0; self.lines.len() * self.frames];
         moved
     }
 
@@ -232,7 +306,8 @@ impl Lines {
 
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.lines.capacity() * size_of::<Line>() + self.groups.size()
+        let near = self.near.capacity() * size_of::<Range<usize>>();
+        self.bytes + self.lines.capacity() * size_of::<Line>() + near + self.groups.size()
     }
 }
 
@@ -248,7 +323,8 @@ mod tests {
             rank: BASE,
             at: At { batch: 0, row },
         };
-        Line { entries: (0..).zip(times).map(entry).collect(), gone: 0, running: Vec::new() }
+        let entries = (0..).zip(times).map(entry).collect();
+        Line { entries, times: times.to_vec(), gone: 0, running: Vec::new() }
     }
 
     #[test]
@@ -262,6 +338,27 @@ mod tests {
             let end = rows.iter().filter(|time| **time <= to).count().max(start);
             for near in [0..0, 3..9, 100..200, 400..495, 600..600] {
                 assert_eq!(line.between(from, to, &near), start..end, "{from} to {to} near {near:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_found_how_many_rows_are_earlier_than_times_that_ascend() {
+        let mut line = line(&(0..500).map(|i| i / 3 * 7).collect::<Vec<_>>());
+        line.drop_first(5);
+        let rows: Vec<i64> = line.rows().iter().map(|entry| entry.time).collect();
+        for (first, step, count) in [(-9, 1, 3000), (0, 100, 4), (70, 7, 100), (600, 900, 3), (5000, 0, 2), (3, 3, 0)] {
+            let limits: Vec<i64> = (0..count).map(|i| first + i * step).collect();
+            let later: Vec<i64> = limits.iter().map(|limit| limit + 90).collect();
+            let [expected, expected_later] = [&limits, &later].map(|limits| {
+                let earlier = limits.iter().map(|limit| rows.iter().filter(|time| *time < limit).count());
+                [77].into_iter().chain(earlier).collect::<Vec<_>>()
+            });
+            for near in [[0, 0], [9, 3], [200, 300], [495, 0], [600, 600]] {
+                let (mut found, mut found_later) = (vec![77], vec![77]);
+                line.passed([&limits, &later], near, [&mut found, &mut found_later]);
+                assert_eq!(found, expected, "{count} times from {first} by {step} near {near:?}");
+                assert_eq!(found_later, expected_later, "{count} times from {first} by {step} near {near:?}");
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Brings rows together that have equal keys, and event times close to each other.
 //!
-//! * [`over`]: aggregates over the rows around each row
+//! * [`over`]: aggregates over the rows around each row; [`asked`] which, and [`chunk`] what they come to
 //! * [`join`]: pairs of rows
 //! * [`frame`]: which rows around a row are looked at
 //! * [`input`]: rows as they arrive
@@ -14,6 +14,8 @@
 //! * [`places`]: where results stand among those of all instances
 //! * [`entry`]: what is known of one row
 
+pub mod asked;
+pub mod chunk;
 pub mod entry;
 pub mod frame;
 pub mod input;

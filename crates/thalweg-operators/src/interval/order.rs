@@ -1,15 +1,17 @@
 //! Sorts rows by key and time.
 //!
 //! Few bits tell most rows apart: those of the number of a key, and of how far a time is behind the earliest one. They are sorted digit by
-//! digit, with the rows' numbers beside them, and the rows move once.
+//! digit, with the rows' numbers below them in the same word, and the rows move once.
 
-use super::entry::Entry;
+use std::{cmp::Ordering, ops::Range};
 
-/// How many bits a digit has.
+use super::entry::{At, Entry};
+
+/// How many bits a digit has at most.
 const DIGIT: u32 = 11;
 
 /// Fewer rows than this are compared with each other.
-const FEW: usize = 128;
+const FEW: usize = 64;
 
 /// By what rows are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub enum By {
 
 impl By {
     /// How two rows follow each other.
-    pub fn compare(self, a: &Entry, b: &Entry) -> std::cmp::Ordering {
+    pub fn compare(self, a: &Entry, b: &Entry) -> Ordering {
         match self {
             Self::Time => a.by_time(b),
             Self::Key => a.by_key(b),
@@ -30,64 +32,190 @@ impl By {
     }
 }
 
-/// Sorts rows; those that are equal come in any order.
-pub fn sort(entries: &mut Vec<Entry>, by: By) {
-    let Some((words, bits)) = words(entries, by).filter(|_| entries.len() >= FEW) else {
-        entries.sort_unstable_by(|a, b| by.compare(a, b));
-        return;
-    };
-    let words = by_digits(words, bits);
-    *entries = words.iter().map(|(_, number)| entries[*number as usize]).collect();
-    let mut done = 0;
-    for same in words.chunk_by(|(a, _), (b, _)| a == b) {
-        let rows = done..done + same.len();
-        done = rows.end;
-        if rows.len() > 1 {
-            entries[rows].sort_unstable_by(|a, b| by.compare(a, b));
+/// Sorts rows, in memory that it keeps.
+#[derive(Debug, Default)]
+pub struct Sorter {
+    short: Words<u64>,
+    long: Words<u128>,
+    sorted: Vec<Entry>,
+}
+
+impl Sorter {
+    /// Sorts rows. Those that are equal, which stand at no place of their own, are sorted by their content, which `hashes` tells: then the
+    /// order does not depend on how they arrived.
+    pub fn sort<E>(
+        &mut self,
+        entries: &mut Vec<Entry>,
+        by: By,
+        hashes: impl Fn(&[At]) -> Result<Vec<u64>, E>,
+    ) -> Result<(), E> {
+        let Some(Spread { earliest, of_time, of_key }) = Spread::of(entries, by) else { return Ok(()) };
+        let (bits, numbers) = (of_time + of_key, bits(entries.len() as u64 - 1));
+        if entries.len() < FEW || bits.div_ceil(DIGIT) > numbers || numbers > u32::BITS {
+            entries.sort_unstable_by(|a, b| by.compare(a, b));
+            return tell_apart(entries, by, hashes);
+        }
+        let high = |entry: &Entry| {
+            let key = if by == By::Key { u128::from(entry.key) } else { 0 };
+            key << of_time | u128::from(entry.time.wrapping_sub(earliest) as u64)
+        };
+        let mut unsure: Vec<Range<usize>> = Vec::new();
+        self.sorted.clear();
+        if bits + numbers <= u64::BITS {
+            let words = entries.iter().zip(0..).map(|(entry, number)| (high(entry) as u64) << numbers | number);
+            let words = self.short.sort(words, numbers, bits);
+            let number = |word: &u64| *word as usize & ((1 << numbers) - 1);
+            self.sorted.extend(words.iter().map(|word| entries[number(word)]));
+            ties(words, |word| word >> numbers, &mut unsure);
+        } else {
+            let words = entries.iter().zip(0..).map(|(entry, number)| high(entry) << u32::BITS | number);
+            let words = self.long.sort(words, u32::BITS, bits);
+            self.sorted.extend(words.iter().map(|word| entries[*word as u32 as usize]));
+            ties(words, |word| word >> u32::BITS, &mut unsure);
+        }
+        std::mem::swap(entries, &mut self.sorted);
+        for rows in unsure {
+            entries[rows.clone()].sort_unstable_by(|a, b| by.compare(a, b));
+            tell_apart(&mut entries[rows], by, &hashes)?;
+        }
+        Ok(())
+    }
+
+    /// The numbers of rows in the order of their keys; those of a key stay in the order that they have.
+    pub fn by_key(&mut self, entries: &[Entry]) -> Vec<u32> {
+        let largest = entries.iter().map(|entry| entry.key).max().unwrap_or(0);
+        let words = entries.iter().zip(0..).map(|(entry, number)| u64::from(entry.key) << u32::BITS | number);
+        let words = self.short.sort(words, u32::BITS, bits(u64::from(largest)));
+        words.iter().map(|word| *word as u32).collect()
+    }
+
+    /// How many bytes of memory it keeps.
+    pub fn bytes(&self) -> usize {
+        self.short.bytes() + self.long.bytes() + self.sorted.capacity() * size_of::<Entry>()
+    }
+}
+
+/// How many bits a number has.
+fn bits(number: u64) -> u32 {
+    u64::BITS - number.leading_zeros()
+}
+
+/// By how many bits rows differ.
+struct Spread {
+    earliest: i64,
+    of_time: u32,
+    of_key: u32,
+}
+
+impl Spread {
+    /// That of some rows; `None` if they are in order as they stand, each at a place of its own.
+    fn of(entries: &[Entry], by: By) -> Option<Self> {
+        if entries.is_sorted_by(|a, b| by.compare(a, b).is_lt()) {
+            return None;
+        }
+        let (mut earliest, mut latest, mut largest) = (i64::MAX, i64::MIN, 0);
+        for entry in entries {
+            (earliest, latest, largest) = (earliest.min(entry.time), latest.max(entry.time), largest.max(entry.key));
+        }
+        let of_key = if by == By::Key { bits(u64::from(largest)) } else { 0 };
+        Some(Self { earliest, of_time: bits(latest.wrapping_sub(earliest) as u64), of_key })
+    }
+}
+
+/// The ranges of words that are the same but for the numbers of their rows.
+fn ties<W: Copy, V: PartialEq>(words: &[W], value: impl Fn(W) -> V, found: &mut Vec<Range<usize>>) {
+    for second in (1..words.len()).filter(|second| value(words[*second]) == value(words[second - 1])) {
+        match found.last_mut() {
+            Some(last) if last.end == second => last.end = second + 1,
+            _ => found.push(second - 1..second + 1),
         }
     }
 }
 
-/// For each row a word that compares as its key and its time do, and its number; and how many bits the words have. `None` where they
-/// would have more than there are.
-fn words(entries: &[Entry], by: By) -> Option<(Vec<(u64, u32)>, u32)> {
-    u32::try_from(entries.len()).ok()?;
-    let (mut earliest, mut latest, mut largest) = (i64::MAX, i64::MIN, 0);
-    for entry in entries {
-        (earliest, latest, largest) = (earliest.min(entry.time), latest.max(entry.time), largest.max(entry.key));
+/// Sorts rows that are equal, of those that are sorted, by their content.
+fn tell_apart<E>(entries: &mut [Entry], by: By, hashes: impl Fn(&[At]) -> Result<Vec<u64>, E>) -> Result<(), E> {
+    for ties in entries.chunk_by_mut(|a, b| by.compare(a, b).is_eq()).filter(|ties| ties.len() > 1) {
+        let places: Vec<At> = ties.iter().map(|entry| entry.at).collect();
+        let mut hashed: Vec<_> = hashes(&places)?.into_iter().zip(ties.iter().copied()).collect();
+        hashed.sort_by_key(|(hash, _)| *hash);
+        ties.iter_mut().zip(hashed).for_each(|(tie, (_, entry))| *tie = entry);
     }
-    let span = u64::try_from(latest.checked_sub(earliest)?).ok()?;
-    let of_time = u64::BITS - span.leading_zeros();
-    let of_key = if by == By::Key { u32::BITS - largest.leading_zeros() } else { 0 };
-    if of_time + of_key > u64::BITS || of_time == u64::BITS {
-        return None;
-    }
-    let word = |entry: &Entry| {
-        let key = if by == By::Key { u64::from(entry.key) } else { 0 };
-        key << of_time | (entry.time - earliest) as u64
-    };
-    Some((entries.iter().map(word).zip(0..).collect(), of_time + of_key))
+    Ok(())
 }
 
-/// Sorts words of so many bits, the lowest digit first.
-fn by_digits(mut words: Vec<(u64, u32)>, bits: u32) -> Vec<(u64, u32)> {
-    let mut sorted = vec![(0, 0); words.len()];
-    for shift in (0..bits).step_by(DIGIT as usize) {
-        let digit = |word: u64| (word >> shift) as usize & ((1 << DIGIT) - 1);
-        let mut places = [0_u32; 1 << DIGIT];
-        words.iter().for_each(|(word, _)| places[digit(*word)] += 1);
-        let mut before = 0;
-        for place in &mut places {
-            before += std::mem::replace(place, before);
-        }
-        for (word, number) in &words {
-            let place = &mut places[digit(*word)];
-            sorted[*place as usize] = (*word, *number);
-            *place += 1;
-        }
-        std::mem::swap(&mut words, &mut sorted);
+/// Words that are sorted.
+#[derive(Debug)]
+struct Words<W> {
+    words: Vec<W>,
+    /// Where they go from.
+    other: Vec<W>,
+}
+
+impl<W> Default for Words<W> {
+    fn default() -> Self {
+        Self { words: Vec::new(), other: Vec::new() }
     }
-    words
+}
+
+/// What has digits.
+trait Word: Copy + Default {
+    /// The lowest bits of what is above so many.
+    fn digit(self, shift: u32, mask: usize) -> usize;
+}
+
+impl Word for u64 {
+    #[inline]
+    fn digit(self, shift: u32, mask: usize) -> usize {
+        (self >> shift) as usize & mask
+    }
+}
+
+impl Word for u128 {
+    #[inline]
+    fn digit(self, shift: u32, mask: usize) -> usize {
+        (self >> shift) as usize & mask
+    }
+}
+
+impl<W: Word> Words<W> {
+    /// Sorts words by so many of their bits above the lowest ones, the lowest digit first.
+    fn sort(&mut self, words: impl Iterator<Item = W>, lowest: u32, bits: u32) -> &[W] {
+        self.words.clear();
+        self.words.extend(words);
+        self.other.clear();
+        self.other.resize(self.words.len(), W::default());
+        let digits = bits.div_ceil(DIGIT);
+        let mut shift = lowest;
+        for digit in 0..digits {
+            // All digits have about as many bits.
+            let width = bits / digits + u32::from(digit < bits % digits);
+            scatter(&self.words, &mut self.other, shift, width);
+            std::mem::swap(&mut self.words, &mut self.other);
+            shift += width;
+        }
+        &self.words
+    }
+
+    fn bytes(&self) -> usize {
+        (self.words.capacity() + self.other.capacity()) * size_of::<W>()
+    }
+}
+
+/// Puts words in the order of a digit.
+fn scatter<W: Word>(words: &[W], sorted: &mut [W], shift: u32, width: u32) {
+    let mut places = [0_u32; 1 << DIGIT];
+    let places = &mut places[..1 << width];
+    let mask = places.len() - 1;
+    words.iter().for_each(|word| places[word.digit(shift, mask)] += 1);
+    let mut before = 0;
+    for place in &mut *places {
+        before += std::mem::replace(place, before);
+    }
+    for word in words {
+        let place = &mut places[word.digit(shift, mask)];
+        sorted[*place as usize] = *word;
+        *place += 1;
+    }
 }
 
 #[cfg(test)]
@@ -115,13 +243,28 @@ mod tests {
                 at: At { batch: 0, row },
             };
             let rows: Vec<Entry> = (0..count as u32).map(entry).collect();
+            let mut sorter = Sorter::default();
             for by in [By::Time, By::Key] {
                 let mut sorted = rows.clone();
-                sort(&mut sorted, by);
-                assert!(sorted.is_sorted_by(|a, b| by.compare(a, b).is_le()), "seed {seed}, {by:?}");
-                sorted.sort_by_key(|entry| entry.at);
-                assert_eq!(sorted, rows, "seed {seed}: none is lost");
+                let hashes = |places: &[At]| Ok::<_, ()>(places.iter().map(|at| u64::from(!at.row)).collect());
+                sorter.sort(&mut sorted, by, hashes).unwrap();
+                let mut expected = rows.clone();
+                expected.sort_by(|a, b| by.compare(a, b).then(b.at.cmp(&a.at)));
+                assert_eq!(sorted, expected, "seed {seed}, {by:?}");
             }
+            let mut expected: Vec<u32> = (0..count as u32).collect();
+            expected.sort_by_key(|row| rows[*row as usize].key);
+            assert_eq!(sorter.by_key(&rows), expected, "seed {seed}");
         }
+    }
+
+    #[test]
+    fn rows_of_one_time_stand_by_input_then_by_position_then_by_content() {
+        let entry = |time, rank, position, row| Entry { time, position, key: 0, rank, at: At { batch: 0, row } };
+        let mut entries =
+            vec![entry(1, BASE, 0, 0), entry(1, 0, 9, 1), entry(1, 0, 2, 2), entry(0, BASE, 5, 3), entry(1, 0, 9, 4)];
+        let hashes = |places: &[At]| Ok::<_, ()>(places.iter().map(|at| 100 - u64::from(at.row)).collect());
+        Sorter::default().sort(&mut entries, By::Time, hashes).unwrap();
+        assert_eq!(entries.iter().map(|entry| entry.at.row).collect::<Vec<_>>(), [3, 2, 4, 1, 0]);
     }
 }

@@ -7,13 +7,24 @@ use thalweg_core::aggregate::Amounts;
 /// The running totals of one amount over the rows of one key.
 #[derive(Debug)]
 pub struct Running {
-    /// Before each row, and behind the last: the sum of all amounts before, which may wrap around.
-    sums: Vec<i128>,
-    /// The same of rows that count, and of amounts that are no number.
+    sums: Sums,
+    /// Before each row, and behind the last: how many rows before count, and how many have an amount that is no number. Empty while
+    /// all count and are numbers.
     counts: Vec<(u32, u32)>,
     /// No amount has been larger.
     largest: u128,
 }
+
+/// Before each row, and behind the last: the sum of all amounts before, which may wrap around.
+#[derive(Debug)]
+enum Sums {
+    /// The amounts are so small that no sum of those that are here is beyond 64 bits.
+    Narrow(Vec<i64>),
+    Wide(Vec<i128>),
+}
+
+/// So many amounts as a count can count, none larger than this, add up to a number of 128 bits.
+const HARMLESS: u128 = 1 << 95;
 
 /// What some rows add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,55 +37,135 @@ pub struct Total {
 
 impl Default for Running {
     fn default() -> Self {
-        Self { sums: vec![0], counts: vec![(0, 0)], largest: 0 }
+        Self { sums: Sums::Narrow(vec![0]), counts: Vec::new(), largest: 0 }
     }
 }
 
+/// Before each row, and behind the last, the sum of all before.
+fn extend<T: Copy>(sums: &mut Vec<T>, amounts: &[i128], add: impl Fn(T, i128) -> T) {
+    let mut sum = sums[sums.len() - 1];
+    sums.extend(amounts.iter().map(|amount| {
+        sum = add(sum, *amount);
+        sum
+    }));
+}
+
 impl Running {
-    /// Appends rows.
-    pub fn append(&mut self, amounts: &Amounts, rows: Range<usize>) {
-        let (mut sum, (mut count, mut beyond)) = (self.sums[self.sums.len() - 1], self.counts[self.counts.len() - 1]);
-        for row in rows {
-            let amount = amounts.amounts[row];
-            sum = sum.wrapping_add(amount);
-            self.largest = self.largest.max(amount.unsigned_abs());
-            count = count.wrapping_add(u32::from(amounts.counted.as_ref().is_none_or(|counted| counted.value(row))));
-            if !amounts.beyond.is_empty() {
-                beyond = beyond.wrapping_add(u32::from(amounts.beyond.binary_search(&row).is_ok()));
-            }
-            self.sums.push(sum);
-            self.counts.push((count, beyond));
+    /// How many rows there are.
+    fn len(&self) -> usize {
+        match &self.sums {
+            Sums::Narrow(sums) => sums.len() - 1,
+            Sums::Wide(sums) => sums.len() - 1,
         }
     }
 
-    /// What rows add up to, if that is a number of 128 bits for certain.
-    pub fn of(&self, rows: Range<usize>) -> Option<Total> {
-        let ((more, beyond), (less, before)) = (self.counts[rows.end], self.counts[rows.start]);
-        if beyond != before {
-            return None;
+    /// Appends rows.
+    pub fn append(&mut self, amounts: &Amounts, rows: Range<usize>) {
+        self.count(amounts, rows.clone());
+        let amounts = &amounts.amounts[rows];
+        self.largest = amounts.iter().fold(self.largest, |largest, amount| largest.max(amount.unsigned_abs()));
+        let is_narrow = self.fits(self.len() + amounts.len(), i64::MAX.into());
+        if let Sums::Narrow(sums) = &self.sums
+            && !is_narrow
+        {
+            // What was added before is the difference, which 64 bits hold.
+            let mut sum = 0;
+            let before = sums.windows(2).map(|pair| {
+                sum += i128::from(pair[1].wrapping_sub(pair[0]));
+                sum
+            });
+            self.sums = Sums::Wide([0].into_iter().chain(before).collect());
         }
-        let count = u64::from(more.wrapping_sub(less));
+        match &mut self.sums {
+            Sums::Narrow(sums) => extend(sums, amounts, |sum, amount| sum.wrapping_add(amount as i64)),
+            Sums::Wide(sums) => extend(sums, amounts, i128::wrapping_add),
+        }
+    }
+
+    /// Appends how many rows count.
+    fn count(&mut self, Amounts { counted, beyond, .. }: &Amounts, rows: Range<usize>) {
+        let all_count = counted.is_none() && beyond.is_empty();
+        if self.counts.is_empty() && !all_count {
+            self.counts.extend((0..=self.len() as u32).map(|count| (count, 0)));
+        }
+        let Some((mut count, mut before)) = self.counts.last().copied() else { return };
+        self.counts.extend(rows.map(|row| {
+            count = count.wrapping_add(u32::from(counted.as_ref().is_none_or(|counted| counted.value(row))));
+            if !beyond.is_empty() {
+                before = before.wrapping_add(u32::from(beyond.binary_search(&row).is_ok()));
+            }
+            (count, before)
+        }));
+    }
+
+    /// Whether no sum of so many amounts is larger.
+    fn fits(&self, count: usize, most: i128) -> bool {
+        self.largest.checked_mul(count as u128).is_some_and(|sum| sum <= most.unsigned_abs())
+    }
+
+    /// What the rows of each range add up to, if that is a number of 128 bits for certain; `found` is told in their order. The first
+    /// range begins so many rows behind the first.
+    pub fn of(&self, starts: &[usize], ends: &[usize], first: usize, mut found: impl FnMut(usize, Option<Total>)) {
+        let ranges = starts.iter().zip(ends).map(|(start, end)| start + first..end + first).enumerate();
+        match &self.sums {
+            Sums::Narrow(sums) if self.counts.is_empty() => ranges.for_each(|(i, Range { start, end })| {
+                let sum = i128::from(sums[end].wrapping_sub(sums[start]));
+                found(i, Some(Total { count: (end - start) as u64, sum }));
+            }),
+            _ => ranges.for_each(|(i, range)| found(i, self.one(range))),
+        }
+    }
+
+    fn one(&self, Range { start, end }: Range<usize>) -> Option<Total> {
+        let (count, beyond) = match &self.counts[..] {
+            [] => ((end - start) as u64, 0),
+            counts => {
+                let ((more, beyond), (less, before)) = (counts[end], counts[start]);
+                (u64::from(more.wrapping_sub(less)), beyond.wrapping_sub(before))
+            }
+        };
+        let sum = match &self.sums {
+            Sums::Narrow(sums) => i128::from(sums[end].wrapping_sub(sums[start])),
+            Sums::Wide(sums) => sums[end].wrapping_sub(sums[start]),
+        };
         // The difference is right where the sum itself does not wrap around.
-        let is_sure = self.largest.checked_mul(u128::from(count)).is_some_and(|most| most <= i128::MAX as u128);
-        is_sure.then(|| Total { count, sum: self.sums[rows.end].wrapping_sub(self.sums[rows.start]) })
+        let is_sure = beyond == 0 && self.fits(count as usize, i128::MAX);
+        is_sure.then_some(Total { count, sum })
     }
 
     /// Drops the first rows.
     pub fn drop_first(&mut self, rows: usize) {
-        self.sums.drain(..rows);
-        self.counts.drain(..rows);
-        let amounts = self.sums.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).unsigned_abs());
-        self.largest = amounts.max().unwrap_or(0);
-        let most = 4 * self.sums.len().max(64);
-        if self.sums.capacity() > most {
-            self.sums.shrink_to(most / 2);
-            self.counts.shrink_to(most / 2);
+        let most = 4 * (self.len() - rows).max(64);
+        match &mut self.sums {
+            Sums::Narrow(sums) => drop_first(sums, rows, most),
+            Sums::Wide(sums) => {
+                drop_first(sums, rows, most);
+                if self.largest > HARMLESS {
+                    let amounts = sums.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).unsigned_abs());
+                    self.largest = amounts.max().unwrap_or(0);
+                }
+            }
+        }
+        if !self.counts.is_empty() {
+            drop_first(&mut self.counts, rows, most);
         }
     }
 
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
-        self.sums.capacity() * size_of::<i128>() + self.counts.capacity() * size_of::<(u32, u32)>()
+        let sums = match &self.sums {
+            Sums::Narrow(sums) => sums.capacity() * size_of::<i64>(),
+            Sums::Wide(sums) => sums.capacity() * size_of::<i128>(),
+        };
+        sums + self.counts.capacity() * size_of::<(u32, u32)>()
+    }
+}
+
+/// Drops the first of some things, with memory if there is more than for so many.
+fn drop_first<T>(things: &mut Vec<T>, count: usize, most: usize) {
+    things.drain(..count);
+    if things.capacity() > most {
+        things.shrink_to(most / 2);
     }
 }
 
@@ -94,15 +185,25 @@ mod tests {
         Amounts { amounts: amounts.to_vec(), counted: Some(counted.into()), beyond: beyond.to_vec() }
     }
 
+    fn of<const N: usize>(running: &Running, ranges: [Range<usize>; N], first: usize) -> Vec<Option<Total>> {
+        let mut found = Vec::new();
+        let (starts, ends) = (ranges.each_ref().map(|range| range.start), ranges.each_ref().map(|range| range.end));
+        running.of(&starts, &ends, first, |number, total| {
+            assert_eq!(number, found.len());
+            found.push(total);
+        });
+        found
+    }
+
     #[test]
     fn what_rows_add_up_to_is_the_difference_of_two_totals() {
         let mut running = Running::default();
         running.append(&amounts(&[5, -3, 0, 0, 9], &[2], &[3]), 0..5);
-        assert_eq!(running.of(0..2), Some(Total { count: 2, sum: 2 }));
-        assert_eq!(running.of(1..3), Some(Total { count: 1, sum: -3 }));
-        assert_eq!(running.of(2..5), None, "one of them is no number");
-        running.drop_first(4);
-        assert_eq!((running.of(0..1), running.of(1..1)), (Some(Total { count: 1, sum: 9 }), Some(Total::default())));
+        let total = |count, sum| Some(Total { count, sum });
+        // One of the last is no number.
+        assert_eq!(of(&running, [0..2, 1..3, 2..5], 0), [total(2, 2), total(1, -3), None]);
+        running.drop_first(2);
+        assert_eq!(of(&running, [0..1, 1..1], 2), [total(1, 9), total(0, 0)]);
     }
 
     #[test]
@@ -110,11 +211,26 @@ mod tests {
         let mut running = Running::default();
         let large = i128::MAX / 2;
         running.append(&amounts(&[large; 7], &[], &[]), 0..7);
-        assert_eq!(running.of(3..5), Some(Total { count: 2, sum: large * 2 }));
-        assert_eq!(running.of(3..6), None);
+        assert_eq!(of(&running, [3..5, 3..6], 0), [Some(Total { count: 2, sum: large * 2 }), None]);
         running.append(&amounts(&[1, 1, 1], &[], &[]), 0..3);
-        assert_eq!(running.of(7..10), None, "nobody knows that the large ones are not among them");
+        // Nobody knows that the large ones are not among them.
+        assert_eq!(of(&running, [7..10], 0), [None]);
         running.drop_first(7);
-        assert_eq!(running.of(0..3), Some(Total { count: 3, sum: 3 }));
+        assert_eq!(of(&running, [0..3], 0), [Some(Total { count: 3, sum: 3 })]);
+    }
+
+    #[test]
+    fn sums_get_wider_when_amounts_do() {
+        let mut running = Running::default();
+        let large = i128::from(i64::MAX);
+        for amount in [7, -9, large / 4, -large / 3, large, large, 5, -2 * large, i128::MAX / 100] {
+            running.append(&amounts(&[amount], &[], &[]), 0..1);
+        }
+        let total = |count, sum| Some(Total { count, sum });
+        assert_eq!(of(&running, [0..2, 1..4, 2..7], 0)[..2], [total(2, -2), total(3, -9 + large / 4 - large / 3)]);
+        assert_eq!(
+            of(&running, [2..7, 5..8], 0),
+            [total(5, large / 4 - large / 3 + 2 * large + 5), total(3, 5 - large)]
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::entry::Entry;
 
 /// So many rows wait together.
-const RUN: usize = 8192;
+const RUN: usize = 1024;
 
 /// After so many times in which only some of them were due, those that wait together are sorted.
 const PATIENCE: u32 = 4;
@@ -32,16 +32,18 @@ struct Run {
 }
 
 impl Waiting {
-    /// A row waits.
-    pub fn put(&mut self, entry: Entry) {
-        self.rows += 1;
-        match self.runs.last_mut() {
-            Some(run) if run.entries.len() < RUN && !run.is_sorted => run.put(entry),
-            _ => {
-                let mut run =
-                    Run { entries: Vec::with_capacity(RUN), span: (i64::MAX, i64::MIN), splits: 0, is_sorted: false };
-                run.put(entry);
-                self.runs.push(run);
+    /// Rows wait.
+    pub fn put(&mut self, mut entries: impl ExactSizeIterator<Item = Entry>) {
+        self.rows += entries.len();
+        while entries.len() > 0 {
+            match self.runs.last_mut() {
+                Some(run) if run.entries.len() < RUN && !run.is_sorted => run.put(&mut entries),
+                _ => self.runs.push(Run {
+                    entries: Vec::with_capacity(RUN),
+                    span: (i64::MAX, i64::MIN),
+                    splits: 0,
+                    is_sorted: false,
+                }),
             }
         }
     }
@@ -82,9 +84,12 @@ impl Waiting {
 }
 
 impl Run {
-    fn put(&mut self, entry: Entry) {
-        self.span = (self.span.0.min(entry.time), self.span.1.max(entry.time));
-        self.entries.push(entry);
+    /// Takes in as many rows as there is room for.
+    fn put(&mut self, entries: &mut impl ExactSizeIterator<Item = Entry>) {
+        let from = self.entries.len();
+        self.entries.extend(entries.take(RUN - from));
+        let times = self.entries[from..].iter().map(|entry| entry.time);
+        self.span = times.fold(self.span, |(first, last), time| (first.min(time), last.max(time)));
     }
 
     fn take(&mut self, end: i64, due: &mut Vec<Entry>) {
@@ -136,7 +141,7 @@ mod tests {
         for row in 0..60_000 {
             let time = end + random.random_range(0..40_000);
             let entry = Entry { time, position: i64::from(row), key: 0, rank: BASE, at: At { batch: 0, row } };
-            waiting.put(entry);
+            waiting.put([entry].into_iter());
             twin.push(entry);
             if random.random_bool(0.001) {
                 end += random.random_range(0..2_000);

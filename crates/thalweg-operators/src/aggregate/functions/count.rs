@@ -31,6 +31,10 @@ impl Totals for CountTotals {
     fn states(&self, counts: &[u64], _: &[i128]) -> Result<Vec<ArrayRef>> {
         Ok(vec![Arc::new(Int64Array::from_iter_values(counts.iter().map(|count| *count as i64)))])
     }
+
+    fn results(&self, counts: &[u64], sums: &[i128]) -> Result<Option<ArrayRef>> {
+        Ok(self.states(counts, sums)?.pop())
+    }
 }
 
 #[derive(Default)]

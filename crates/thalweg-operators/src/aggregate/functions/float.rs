@@ -43,7 +43,7 @@ pub fn float(signature: &Signature<'_>) -> Option<Function> {
         true => {
             let state = [count, ("sum", DataType::FixedSizeBinary(WINDOW as i32)), ("beyond", DataType::Binary)];
             let sums = move || Exact { shape, sums: Vec::new(), is_beyond: false };
-            Function::new(signature, &state, sums).with_totals(FloatTotals)
+            Function::new(signature, &state, sums).with_totals(FloatTotals(shape))
         }
         false => {
             Function::new(signature, &[count, ("sum", DataType::Float64)], move || Plain { shape, sums: Vec::new() })
@@ -52,7 +52,7 @@ pub fn float(signature: &Signature<'_>) -> Option<Function> {
 }
 
 /// Exact sums of floats: the amounts are the numbers in units of the window of a sum, where they fit it.
-struct FloatTotals;
+struct FloatTotals(Shape);
 
 impl Totals for FloatTotals {
     fn amounts(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, _: usize) -> Result<Amounts> {
@@ -76,6 +76,15 @@ impl Totals for FloatTotals {
         let counts = UInt64Array::from(counts.to_vec());
         Ok(vec![Arc::new(counts), Arc::new(windows), new_null_array(&DataType::Binary, sums.len())])
     }
+
+    fn results(&self, counts: &[u64], sums: &[i128]) -> Result<Option<ArrayRef>> {
+        let value = |(sum, count): (&i128, &u64)| {
+            let mut exact = ExactSum::default();
+            exact.add_window(*sum, *count);
+            (*count > 0).then(|| self.0.rounded(&exact))
+        };
+        Ok(Some(self.0.column(sums.iter().zip(counts).map(value))))
+    }
 }
 
 /// What becomes of a sum.
@@ -86,6 +95,16 @@ struct Shape {
 }
 
 impl Shape {
+    /// The float nearest to a sum, or to its mean.
+    fn rounded(self, sum: &ExactSum) -> f64 {
+        match (self.is_mean, self.is_single) {
+            (false, false) => sum.value(),
+            (true, false) => sum.rounded_mean(DOUBLE),
+            (false, true) => sum.rounded(SINGLE),
+            (true, true) => sum.rounded_mean(SINGLE),
+        }
+    }
+
     fn column(self, values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
         match self.is_single {
             true => Arc::new(values.map(|value| value.map(|value| value as f32)).collect::<Float32Array>()),
@@ -201,14 +220,8 @@ impl Accumulator for Exact {
     }
 
     fn take_result(&mut self) -> Result<ArrayRef> {
-        let Shape { is_mean, is_single } = self.shape;
-        let rounded = |sum: &ExactSum| match (is_mean, is_single) {
-            (false, false) => sum.value(),
-            (true, false) => sum.rounded_mean(DOUBLE),
-            (false, true) => sum.rounded(SINGLE),
-            (true, true) => sum.rounded_mean(SINGLE),
-        };
-        let column = self.shape.column(self.sums.iter().map(|sum| (sum.count() > 0).then(|| rounded(sum))));
+        let value = |sum: &ExactSum| (sum.count() > 0).then(|| self.shape.rounded(sum));
+        let column = self.shape.column(self.sums.iter().map(value));
         self.sums.clear();
         self.is_beyond = false;
         Ok(column)

@@ -6,7 +6,7 @@ use arrow_array::{
     ArrayRef, BooleanArray, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int64Array, UInt64Array,
     cast::AsArray, types::*,
 };
-use arrow_buffer::{Buffer, i256};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, i256};
 use arrow_schema::{DataType, TimeUnit};
 use thalweg_core::{
     Result,
@@ -64,11 +64,11 @@ pub fn whole(signature: &Signature<'_>) -> Option<Function> {
         _ => return None,
     };
     let state = [("count", DataType::UInt64), ("sum", DataType::FixedSizeBinary(WIDTH as i32))];
-    Some(Function::new(signature, &state, move || Sums { result, sums: Vec::new() }).with_totals(WholeTotals))
+    Some(Function::new(signature, &state, move || Sums { result, sums: Vec::new() }).with_totals(WholeTotals(result)))
 }
 
 /// Sums of whole numbers: the amounts are the numbers.
-struct WholeTotals;
+struct WholeTotals(Output);
 
 impl Totals for WholeTotals {
     fn amounts(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, _: usize) -> Result<Amounts> {
@@ -90,6 +90,17 @@ impl Totals for WholeTotals {
         let sums = states(sums.iter().map(|sum| Sum { low: *sum, ..Sum::default() }), sums.len());
         Ok(vec![Arc::new(counts), Arc::new(sums)])
     }
+
+    fn results(&self, counts: &[u64], sums: &[i128]) -> Result<Option<ArrayRef>> {
+        let fit = |sum: &i128| i128::from(*sum as i64) == *sum;
+        if matches!(self.0, Output::Signed) && sums.iter().fold(true, |all, sum| all & fit(sum)) {
+            let values = sums.iter().map(|sum| *sum as i64).collect();
+            let nulls = NullBuffer::new(BooleanBuffer::collect_bool(counts.len(), |row| counts[row] > 0));
+            return Ok(Some(Arc::new(Int64Array::new(values, Some(nulls)))));
+        }
+        let sums = sums.iter().zip(counts).map(|(low, count)| Sum { low: *low, high: 0, count: *count });
+        self.0.column(sums).map(Some)
+    }
 }
 
 /// Sums as the column of a state.
@@ -109,6 +120,51 @@ enum Output {
     Mean,
     Decimal { precision: u8, scale: i8, shift: u32, is_mean: bool },
     Span { unit: TimeUnit, is_mean: bool },
+}
+
+impl Output {
+    /// The results of sums.
+    fn column(self, sums: impl Iterator<Item = Sum>) -> Result<ArrayRef> {
+        let some = |sum: Sum| (sum.count > 0).then_some(sum);
+        Ok(match self {
+            Output::Signed => {
+                let fit = |sum: Sum| {
+                    sum.narrow().and_then(|sum| i64::try_from(sum).ok()).ok_or_else(|| out_of_range("bigint"))
+                };
+                Arc::new(sums.map(|sum| some(sum).map(fit).transpose()).collect::<Result<Int64Array>>()?)
+            }
+            Output::Unsigned => {
+                let fit = |sum: Sum| {
+                    sum.narrow().and_then(|sum| u64::try_from(sum).ok()).ok_or_else(|| out_of_range("bigint unsigned"))
+                };
+                Arc::new(sums.map(|sum| some(sum).map(fit).transpose()).collect::<Result<UInt64Array>>()?)
+            }
+            Output::Span { unit, is_mean } => {
+                let fit = |sum: Sum| {
+                    let value = if is_mean { decimal_mean(&sum, 0) } else { sum.narrow() };
+                    value.and_then(|value| i64::try_from(value).ok()).ok_or_else(|| out_of_range("span of time"))
+                };
+                let values = sums.map(|sum| some(sum).map(fit).transpose()).collect::<Result<Int64Array>>()?;
+                match unit {
+                    TimeUnit::Second => Arc::new(values.reinterpret_cast::<DurationSecondType>()),
+                    TimeUnit::Millisecond => Arc::new(values.reinterpret_cast::<DurationMillisecondType>()),
+                    TimeUnit::Microsecond => Arc::new(values.reinterpret_cast::<DurationMicrosecondType>()),
+                    TimeUnit::Nanosecond => Arc::new(values.reinterpret_cast::<DurationNanosecondType>()),
+                }
+            }
+            Output::Mean => Arc::new(sums.map(|sum| some(sum).map(|sum| mean(&sum))).collect::<Float64Array>()),
+            Output::Decimal { precision, scale, shift, is_mean } => {
+                let fit = |sum: Sum| {
+                    let value = if is_mean { decimal_mean(&sum, shift) } else { sum.narrow() };
+                    let value = value.filter(|value| value.unsigned_abs() < 10u128.pow(u32::from(precision)));
+                    value.ok_or_else(|| out_of_range(&format!("decimal({precision}, {scale})")))
+                };
+                let values = sums.map(|sum| some(sum).map(fit).transpose());
+                let values = values.collect::<Result<Decimal128Array>>()?;
+                Arc::new(values.with_precision_and_scale(precision, scale)?)
+            }
+        })
+    }
 }
 
 /// How many bytes a sum takes in a state: the low 16, then the high 8.
@@ -235,46 +291,7 @@ impl Accumulator for Sums {
     }
 
     fn take_result(&mut self) -> Result<ArrayRef> {
-        let sums = &self.sums;
-        let some = |sum: &Sum| (sum.count > 0).then_some(*sum);
-        let column: ArrayRef = match self.result {
-            Output::Signed => {
-                let fit = |sum: Sum| {
-                    sum.narrow().and_then(|sum| i64::try_from(sum).ok()).ok_or_else(|| out_of_range("bigint"))
-                };
-                Arc::new(sums.iter().map(|sum| some(sum).map(fit).transpose()).collect::<Result<Int64Array>>()?)
-            }
-            Output::Unsigned => {
-                let fit = |sum: Sum| {
-                    sum.narrow().and_then(|sum| u64::try_from(sum).ok()).ok_or_else(|| out_of_range("bigint unsigned"))
-                };
-                Arc::new(sums.iter().map(|sum| some(sum).map(fit).transpose()).collect::<Result<UInt64Array>>()?)
-            }
-            Output::Span { unit, is_mean } => {
-                let fit = |sum: Sum| {
-                    let value = if is_mean { decimal_mean(&sum, 0) } else { sum.narrow() };
-                    value.and_then(|value| i64::try_from(value).ok()).ok_or_else(|| out_of_range("span of time"))
-                };
-                let values = sums.iter().map(|sum| some(sum).map(fit).transpose()).collect::<Result<Int64Array>>()?;
-                match unit {
-                    TimeUnit::Second => Arc::new(values.reinterpret_cast::<DurationSecondType>()),
-                    TimeUnit::Millisecond => Arc::new(values.reinterpret_cast::<DurationMillisecondType>()),
-                    TimeUnit::Microsecond => Arc::new(values.reinterpret_cast::<DurationMicrosecondType>()),
-                    TimeUnit::Nanosecond => Arc::new(values.reinterpret_cast::<DurationNanosecondType>()),
-                }
-            }
-            Output::Mean => Arc::new(sums.iter().map(|sum| some(sum).map(|sum| mean(&sum))).collect::<Float64Array>()),
-            Output::Decimal { precision, scale, shift, is_mean } => {
-                let fit = |sum: Sum| {
-                    let value = if is_mean { decimal_mean(&sum, shift) } else { sum.narrow() };
-                    let value = value.filter(|value| value.unsigned_abs() < 10u128.pow(u32::from(precision)));
-                    value.ok_or_else(|| out_of_range(&format!("decimal({precision}, {scale})")))
-                };
-                let values = sums.iter().map(|sum| some(sum).map(fit).transpose());
-                let values = values.collect::<Result<Decimal128Array>>()?;
-                Arc::new(values.with_precision_and_scale(precision, scale)?)
-            }
-        };
+        let column = self.result.column(self.sums.iter().copied())?;
         self.sums.clear();
         Ok(column)
     }
