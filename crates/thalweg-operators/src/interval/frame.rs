@@ -45,6 +45,20 @@ pub struct Spared {
     but_base: bool,
 }
 
+impl Spans {
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.starts.clear();
+        self.ends.clear();
+    }
+
+    /// How many bytes of memory they take.
+    pub fn bytes(&self) -> usize {
+        let limits: usize = self.limits.iter().map(Vec::capacity).sum();
+        (self.starts.capacity() + self.ends.capacity() + limits) * size_of::<usize>()
+    }
+}
+
 impl Spared {
     /// How many rows are before those.
     pub fn before(&self, rows: &[Entry]) -> usize {
