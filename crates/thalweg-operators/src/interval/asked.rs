@@ -9,6 +9,7 @@ use thalweg_core::{
 };
 
 use super::{
+    blocks::can_merge,
     entry::{At, Entry},
     frame::Frame,
     kept::Kept,
@@ -40,6 +41,8 @@ pub struct Looked {
     pub calls: Range<usize>,
     /// Whether rows that are seen follow each other, so that totals will do.
     pub is_contiguous: bool,
+    /// Whether those that do not follow from totals may be found from states of blocks of rows.
+    pub has_blocks: bool,
     /// Whether a row sees itself although it does not stand among those that may be seen.
     pub adds_own: bool,
 }
@@ -76,11 +79,18 @@ impl Asked {
                 frame: frame.clone(),
                 calls: first - count..first,
                 is_contiguous: frame.is_contiguous(is_base_seen),
+                has_blocks: false,
                 adds_own: !is_base_seen && frame.sees_itself(),
             }
         };
-        let frames: Vec<Looked> = frames.iter().map(looked).collect();
+        let mut frames: Vec<Looked> = frames.iter().map(looked).collect();
         let (kinds, summed) = totals(&functions, &layout, &frames)?;
+        for looked in frames.iter_mut().filter(|looked| looked.is_contiguous) {
+            let mut others = looked.calls.clone().filter(|call| summed[*call].is_none()).peekable();
+            let is_needed = others.peek().is_some();
+            let can_merge = others.map(|call| can_merge(functions[call].as_ref())).collect::<Result<Vec<_>>>()?;
+            looked.has_blocks = is_needed && can_merge.into_iter().all(|can_merge| can_merge);
+        }
         Ok(Self { functions, layout, frames, kinds, summed, is_base_seen })
     }
 

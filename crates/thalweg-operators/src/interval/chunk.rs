@@ -1,6 +1,6 @@
 //! Rows whose aggregates are computed together.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
@@ -11,6 +11,7 @@ use thalweg_core::{
 
 use super::{
     asked::{Asked, Looked, Summed},
+    blocks::{self, pay},
     entry::{At, Entry},
     frame::Spans,
     kept::{Kept, hashes},
@@ -26,19 +27,31 @@ const SEEN: usize = 16_384;
 /// After so many rows that were seen others may run.
 const TURN: usize = 1 << 20;
 
-/// Rows whose aggregates are being computed.
+/// Rows whose aggregates are being computed; its memory stays for those to come.
+#[derive(Default)]
 pub struct Chunk {
-    /// In the order of time.
-    bases: Vec<Entry>,
-    /// Their numbers in the order of keys.
+    /// The numbers of the rows, which are in the order of time, in the order of keys.
     order: Vec<u32>,
+    /// Where their values lie.
+    rows: Vec<At>,
+    /// By frame which rows they see, in the order of keys, where these follow each other.
+    spans: Vec<Spans>,
     /// How many of these have been looked at for aggregates that need all rows that are seen.
     done: usize,
+    /// By frame up to where it is settled whether rows need not be looked at one by one.
+    settled: Vec<Settled>,
     accumulators: Vec<Box<dyn Accumulator>>,
     /// For each aggregate that follows from totals those of each row.
     totals: Vec<Sums>,
     /// By frame the rows whose totals are no numbers for certain.
     unsure: Vec<Unsure>,
+}
+
+/// Up to where in the order of keys something is known, and whether all has been found there.
+#[derive(Clone, Copy, Default)]
+struct Settled {
+    end: usize,
+    is_found: bool,
 }
 
 /// What rows add up to.
@@ -53,6 +66,33 @@ struct Sums {
 struct Unsure {
     /// Whether each is among them; empty if none is.
     are: Vec<bool>,
+}
+
+impl Sums {
+    /// So many that are nothing.
+    fn clear(&mut self, rows: usize) {
+        self.counts.clear();
+        self.counts.resize(rows, 0);
+        self.sums.clear();
+        self.sums.resize(rows, 0);
+    }
+
+    /// What some rows of a line, all of which count, add up to.
+    fn put_narrow(&mut self, order: &[u32], sums: &[i64], starts: &[usize], ends: &[usize]) {
+        for ((row, start), end) in order.iter().zip(starts).zip(ends) {
+            self.counts[*row as usize] = (end - start) as u64;
+            self.sums[*row as usize] = i128::from(sums[*end].wrapping_sub(sums[*start]));
+        }
+    }
+
+    fn forget(&mut self, row: usize) {
+        self.counts.get_mut(row).into_iter().for_each(|count| *count = 0);
+        self.sums.get_mut(row).into_iter().for_each(|sum| *sum = 0);
+    }
+
+    fn bytes(&self) -> usize {
+        self.counts.capacity() * size_of::<u64>() + self.sums.capacity() * size_of::<i128>()
+    }
 }
 
 impl Unsure {
@@ -74,108 +114,92 @@ struct Seen {
 }
 
 impl Chunk {
-    /// These rows, which are in the order of time, with what follows from totals.
-    pub fn new(bases: Vec<Entry>, asked: &Asked, lines: &mut Lines, kept: &Kept, sorter: &mut Sorter) -> Result<Self> {
-        let accumulators = asked.functions.iter().map(|function| function.accumulator()).collect::<Result<_>>()?;
-        let mut chunk = Self {
-            order: sorter.by_key(&bases),
-            bases,
-            done: 0,
-            accumulators,
-            totals: asked.functions.iter().map(|_| Sums::default()).collect(),
-            unsure: asked.frames.iter().map(|_| Unsure::default()).collect(),
-        };
+    /// Begins with these rows, which are in the order of time, and finds what follows from totals.
+    pub fn begin(
+        &mut self,
+        bases: &[Entry],
+        asked: &Asked,
+        lines: &mut Lines,
+        kept: &Kept,
+        sorter: &mut Sorter,
+    ) -> Result<()> {
+        sorter.by_key(bases, &mut self.order);
+        self.rows.clear();
+        self.rows.extend(bases.iter().map(|base| base.at));
+        self.done = 0;
+        self.accumulators = asked.functions.iter().map(|function| function.accumulator()).collect::<Result<_>>()?;
+        self.totals.resize_with(asked.functions.len(), Sums::default);
+        self.spans.resize_with(asked.frames.len(), Spans::default);
+        self.spans.iter_mut().for_each(Spans::clear);
+        self.settled = vec![Settled::default(); asked.frames.len()];
+        self.unsure = asked.frames.iter().map(|_| Unsure::default()).collect();
         let adds_own = asked.frames.iter().any(|looked| looked.adds_own && looked.is_contiguous);
-        let own = if adds_own { asked.amounts(kept, &chunk.bases)? } else { Vec::new() };
-        for (frame, looked) in asked.frames.iter().enumerate() {
-            if looked.calls.clone().any(|call| asked.summed[call].is_some()) {
-                let spans = chunk.spans(frame, looked, asked, lines);
-                chunk.sum(frame, looked, asked, lines, &spans, &own);
-            }
+        let own = if adds_own { asked.amounts(kept, bases)? } else { Vec::new() };
+        for (frame, looked) in asked.frames.iter().enumerate().filter(|(_, looked)| looked.is_contiguous) {
+            self.look_around(frame, looked, bases, asked, lines);
+            self.sum(frame, looked, bases, asked, lines, &own);
         }
-        Ok(chunk)
+        Ok(())
     }
 
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.bases.len()
-    }
-
-    /// In the order of keys: the numbers of rows of one key, and where these stand.
-    fn keys(&self) -> impl Iterator<Item = (u32, std::ops::Range<usize>)> {
-        let mut done = 0;
-        let key = |number: &u32| self.bases[*number as usize].key;
-        self.order.chunk_by(move |a, b| key(a) == key(b)).map(move |rows| {
-            let from = done;
-            done += rows.len();
-            (key(&rows[0]), from..done)
-        })
-    }
-
-    /// Which rows those of this chunk see, in the order of keys.
-    fn spans(&self, frame: usize, looked: &Looked, asked: &Asked, lines: &mut Lines) -> Spans {
-        let mut spans = Spans::default();
-        for (key, rows) in self.keys() {
-            let bases = self.order[rows].iter().map(|number| &self.bases[*number as usize]);
+    /// Finds which rows those of this chunk see.
+    fn look_around(&mut self, frame: usize, looked: &Looked, bases: &[Entry], asked: &Asked, lines: &mut Lines) {
+        for (key, places) in keys(&self.order, bases) {
+            let bases = self.order[places].iter().map(|number| &bases[*number as usize]);
             let (line, near) = lines.followed(key, frame);
-            looked.frame.spans(bases, line, asked.is_base_seen, near, &mut spans);
+            looked.frame.spans(bases, line, asked.is_base_seen, near, &mut self.spans[frame]);
         }
-        spans
     }
 
     /// Finds the totals for the aggregates of a frame that follow from totals.
-    fn sum(&mut self, frame: usize, looked: &Looked, asked: &Asked, lines: &Lines, spans: &Spans, own: &[Amounts]) {
-        let count = self.bases.len();
-        let mut unsure = Unsure::default();
+    fn sum(&mut self, frame: usize, looked: &Looked, bases: &[Entry], asked: &Asked, lines: &Lines, own: &[Amounts]) {
+        let (order, Spans { starts, ends, .. }) = (&self.order, &self.spans[frame]);
+        let unsure = &mut self.unsure[frame];
         for call in looked.calls.clone() {
             let Some(summed) = asked.summed[call] else { continue };
-            let mut found = Sums { counts: vec![0; count], sums: vec![0; count] };
-            let mut put = |place: usize, total: Option<Total>| {
-                let row = self.order[place] as usize;
-                let total = match summed {
-                    Summed::Total(kind) if looked.adds_own => {
-                        total.and_then(|total| total.plus(amount(&own[kind], row)?))
-                    }
-                    Summed::Rows if looked.adds_own => total.and_then(|total| total.plus(Total { count: 1, sum: 0 })),
-                    _ => total,
+            let found = &mut self.totals[call];
+            found.clear(bases.len());
+            for (key, places) in keys(order, bases) {
+                let (order, starts, ends) = (&order[places.clone()], &starts[places.clone()], &ends[places]);
+                let running = match summed {
+                    Summed::Rows => None,
+                    Summed::Total(kind) => lines.line(key).running(kind),
                 };
-                match total {
-                    Some(Total { count, sum }) => (found.counts[row], found.sums[row]) = (count, sum),
-                    None => unsure.put(row, count),
+                if let Some((running, gone)) = running
+                    && let Some(sums) = running.narrow()
+                    && !looked.adds_own
+                {
+                    found.put_narrow(order, &sums[gone..], starts, ends);
+                    continue;
                 }
-            };
-            match summed {
-                Summed::Rows => {
-                    for (place, (start, end)) in spans.starts.iter().zip(&spans.ends).enumerate() {
-                        put(place, Some(Total { count: (end - start) as u64, sum: 0 }));
+                let mut put = |number: usize, total: Option<Total>| {
+                    let row = order[number] as usize;
+                    let own = || match summed {
+                        Summed::Rows => Some(Total { count: 1, sum: 0 }),
+                        Summed::Total(kind) => amount(&own[kind], row),
+                    };
+                    match if looked.adds_own { total.and_then(|total| total.plus(own()?)) } else { total } {
+                        Some(Total { count, sum }) => (found.counts[row], found.sums[row]) = (count, sum),
+                        None => unsure.put(row, bases.len()),
                     }
-                }
-                Summed::Total(kind) => {
-                    for (key, places) in self.keys() {
-                        let (starts, ends) = (&spans.starts[places.clone()], &spans.ends[places.clone()]);
-                        match lines.line(key).running(kind) {
-                            Some((running, gone)) => {
-                                running.of(starts, ends, gone, |number, total| put(places.start + number, total));
-                            }
-                            None => places.for_each(|place| put(place, Some(Total::default()))),
-                        }
-                    }
+                };
+                match running {
+                    Some((running, gone)) => running.of(starts, ends, gone, put),
+                    // Where there are no totals of a key it has no rows.
+                    None => starts.iter().zip(ends).enumerate().for_each(|(number, (start, end))| {
+                        put(number, Some(Total { count: (end - start) as u64, sum: 0 }));
+                    }),
                 }
             }
-            self.totals[call] = found;
         }
-        // All totals of such a row are found from the rows that it sees.
-        for (row, _) in unsure.are.iter().enumerate().filter(|(_, is_unsure)| **is_unsure) {
-            for Sums { counts, sums } in &mut self.totals[looked.calls.clone()] {
-                counts.get_mut(row).into_iter().for_each(|count| *count = 0);
-                sums.get_mut(row).into_iter().for_each(|sum| *sum = 0);
-            }
+        // All totals of a row of which one is no number are found from the rows that it sees.
+        for row in (0..unsure.are.len()).filter(|row| unsure.are[*row]) {
+            self.totals[looked.calls.clone()].iter_mut().for_each(|totals| totals.forget(row));
         }
-        self.unsure[frame] = unsure;
     }
 
     /// Looks at rows one by one where that must be; whether all is done.
-    pub fn look(&mut self, asked: &Asked, lines: &Lines, kept: &Kept) -> Result<bool> {
+    pub fn look(&mut self, bases: &[Entry], asked: &Asked, lines: &Lines, kept: &Kept) -> Result<bool> {
         let needs_all = |looked: &Looked| looked.calls.clone().any(|call| asked.summed[call].is_none());
         let needs_all: Vec<bool> = asked.frames.iter().map(needs_all).collect();
         let looks = |frame: usize| needs_all[frame] || !self.unsure[frame].are.is_empty();
@@ -189,14 +213,18 @@ impl Chunk {
         let mut last = u32::MAX;
         while self.done < self.order.len() && left > 0 {
             let number = self.order[self.done];
-            let base = self.bases[number as usize];
+            let base = bases[number as usize];
             if std::mem::replace(&mut last, base.key) != base.key {
                 near.fill(0..0);
             }
             let line = lines.line(base.key);
             for frame in &frames {
                 let (looked, seen, near) = (&asked.frames[*frame], &mut seen[*frame], &mut near[*frame]);
-                let wanted = [needs_all[*frame], self.unsure[*frame].has(number as usize)];
+                if looked.has_blocks && self.settled[*frame].end <= self.done {
+                    left = left.saturating_sub(self.settle(*frame, looked, bases, asked, lines, kept)?);
+                }
+                let is_found = looked.has_blocks && self.settled[*frame].is_found;
+                let wanted = [needs_all[*frame] && !is_found, self.unsure[*frame].has(number as usize)];
                 for (seen, _) in seen.iter_mut().zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
                     looked.frame.rows(&base, line, asked.is_base_seen, near, &mut seen.rows);
                     left = left.saturating_sub(seen.rows.len() - seen.groups.len());
@@ -204,26 +232,71 @@ impl Chunk {
                 }
                 left = left.saturating_sub(1);
                 if seen.iter().any(|seen| seen.rows.len() >= SEEN) {
-                    self.update(looked, asked, kept, seen)?;
+                    self.update(looked, asked, kept, seen, bases.len())?;
                 }
             }
             self.done += 1;
         }
         for (looked, seen) in asked.frames.iter().zip(&mut seen) {
-            self.update(looked, asked, kept, seen)?;
+            self.update(looked, asked, kept, seen, bases.len())?;
         }
         Ok(self.done == self.order.len())
     }
 
+    /// Finds what is asked of the next rows of one key from blocks of those that they see, if that pays; returns how many these are.
+    fn settle(
+        &mut self,
+        frame: usize,
+        looked: &Looked,
+        bases: &[Entry],
+        asked: &Asked,
+        lines: &Lines,
+        kept: &Kept,
+    ) -> Result<usize> {
+        let key = bases[self.order[self.done] as usize].key;
+        let same = self.order[self.done..].iter().take_while(|number| bases[**number as usize].key == key).count();
+        let end = self.done + same;
+        let (order, spans) = (&self.order[self.done..end], &self.spans[frame]);
+        let (starts, ends) = (&spans.starts[self.done..end], &spans.ends[self.done..end]);
+        let all = starts[0]..ends[same - 1].max(starts[0]);
+        let seen = starts.iter().zip(ends).map(|(start, end)| end - start).sum();
+        let is_found = all.len() <= TURN && pay(same, all.len(), seen);
+        self.settled[frame] = Settled { end, is_found };
+        if !is_found {
+            return Ok(0);
+        }
+        let rows: Vec<At> = lines.line(key).rows()[all.clone()].iter().map(|entry| entry.at).collect();
+        let windows = order.iter().zip(starts.iter().zip(ends));
+        let windows: Vec<_> = windows.map(|(row, (start, end))| (start - all.start..end - all.start, *row)).collect();
+        for call in looked.calls.clone().filter(|call| asked.summed[*call].is_none()) {
+            let (function, accumulator) = (asked.functions[call].as_ref(), self.accumulators[call].as_mut());
+            let values = asked.gathered(call, kept, &rows)?;
+            blocks::add(function, &values, rows.len(), windows.clone(), accumulator, bases.len())?;
+            if looked.adds_own {
+                let own: Vec<At> = order.iter().map(|number| self.rows[*number as usize]).collect();
+                let (arguments, filter) = asked.gathered(call, kept, &own)?;
+                accumulator.update(&arguments, filter.as_ref(), order, bases.len())?;
+            }
+        }
+        Ok(all.len())
+    }
+
     /// Adds rows that were seen to the aggregates of a frame.
-    fn update(&mut self, looked: &Looked, asked: &Asked, kept: &Kept, seen: &mut [Seen; 2]) -> Result<()> {
+    fn update(
+        &mut self,
+        looked: &Looked,
+        asked: &Asked,
+        kept: &Kept,
+        seen: &mut [Seen; 2],
+        count: usize,
+    ) -> Result<()> {
         for (follows, seen) in [false, true].into_iter().zip(seen) {
             if seen.rows.is_empty() {
                 continue;
             }
             for call in looked.calls.clone().filter(|call| asked.summed[*call].is_some() == follows) {
                 let (arguments, filter) = asked.gathered(call, kept, &seen.rows)?;
-                self.accumulators[call].update(&arguments, filter.as_ref(), &seen.groups, self.bases.len())?;
+                self.accumulators[call].update(&arguments, filter.as_ref(), &seen.groups, count)?;
             }
             seen.rows.clear();
             seen.groups.clear();
@@ -232,9 +305,15 @@ impl Chunk {
     }
 
     /// The results; nobody asks for them again.
-    pub fn batch(mut self, asked: &Asked, kept: &mut Kept, output: &SchemaRef, has_positions: bool) -> Result<Batch> {
-        let rows: Vec<At> = self.bases.iter().map(|base| base.at).collect();
-        let mut columns = kept.gather_all(&asked.layout.passed, &rows)?;
+    pub fn batch(
+        &mut self,
+        bases: &[Entry],
+        asked: &Asked,
+        kept: &mut Kept,
+        output: &SchemaRef,
+        has_positions: bool,
+    ) -> Result<Batch> {
+        let mut columns = kept.gather_all(&asked.layout.passed, &self.rows)?;
         for (frame, looked) in asked.frames.iter().enumerate() {
             for call in looked.calls.clone() {
                 columns.push(self.results(call, frame, asked, kept)?);
@@ -243,9 +322,9 @@ impl Chunk {
         let batch = Batch::new(RecordBatch::try_new(Arc::clone(output), columns)?);
         let batch = match has_positions {
             false => batch,
-            true => batch.with_positions(Arc::new(positions(&self.bases, &hashes(kept, &rows)?))),
+            true => batch.with_positions(Arc::new(positions(bases, &hashes(kept, &self.rows)?))),
         };
-        kept.release_all(rows);
+        kept.release_all(self.rows.drain(..));
         Ok(batch)
     }
 
@@ -255,8 +334,8 @@ impl Chunk {
         if asked.summed[call].is_none() {
             // Rows at the end may have seen nothing.
             let arguments = asked.layout.calls[call].0.iter();
-            let nothing: Vec<_> = arguments.map(|column| kept.nothing(*column, self.bases[0].at)).collect();
-            accumulator.update(&nothing, None, &[], self.bases.len())?;
+            let nothing: Vec<_> = arguments.map(|column| kept.nothing(*column, self.rows[0])).collect();
+            accumulator.update(&nothing, None, &[], self.rows.len())?;
             return accumulator.take_result();
         }
         let (totals, Sums { counts, sums }) = (asked.totals(call)?, &self.totals[call]);
@@ -265,10 +344,28 @@ impl Chunk {
         {
             return Ok(results);
         }
-        let groups: Vec<u32> = (0..self.bases.len() as u32).collect();
-        accumulator.merge(&totals.states(counts, sums)?, &groups, self.bases.len())?;
+        let groups: Vec<u32> = (0..self.rows.len() as u32).collect();
+        accumulator.merge(&totals.states(counts, sums)?, &groups, self.rows.len())?;
         accumulator.take_result()
     }
+
+    /// How many bytes of memory it keeps.
+    pub fn bytes(&self) -> usize {
+        let spans: usize = self.spans.iter().map(Spans::bytes).sum();
+        let totals: usize = self.totals.iter().map(Sums::bytes).sum();
+        self.order.capacity() * size_of::<u32>() + self.rows.capacity() * size_of::<At>() + spans + totals
+    }
+}
+
+/// In the order of keys: a key, and where the numbers of its rows stand.
+fn keys(order: &[u32], bases: &[Entry]) -> impl Iterator<Item = (u32, Range<usize>)> {
+    let mut done = 0;
+    let key = |number: &u32| bases[*number as usize].key;
+    order.chunk_by(move |a, b| key(a) == key(b)).map(move |rows| {
+        let from = done;
+        done += rows.len();
+        (key(&rows[0]), from..done)
+    })
 }
 
 /// What a row adds to totals itself, if that is a number.

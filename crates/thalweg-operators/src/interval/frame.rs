@@ -47,6 +47,20 @@ pub struct Spared {
     before: i64,
 }
 
+impl Spans {
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.starts.clear();
+        self.ends.clear();
+    }
+
+    /// How many bytes of memory they take.
+    pub fn bytes(&self) -> usize {
+        let limits: usize = self.limits.iter().map(Vec::capacity).sum();
+        (self.starts.capacity() + self.ends.capacity() + limits) * size_of::<usize>()
+    }
+}
+
 impl Spared {
     /// How many rows are before those that a row of a time may see, or one of a later time.
     pub fn before(&self, rows: &[Entry], time: i64) -> usize {

@@ -390,13 +390,13 @@ impl Operator for IntervalJoin {
         let uses = if port != self.base && self.kind == JoinKind::Full { 2 } else { 1 };
         let batch = self.kept.keep(columns, uses * count);
         let waiting = if port == self.base { &mut self.bases } else { &mut self.members };
-        waiting.put(numbers.into_iter().enumerate().map(|(row, key)| Entry {
+        waiting.put(count, |row| Entry {
             time: arrivals.times[row],
             position: arrivals.positions[row],
-            key,
+            key: numbers[row],
             rank: 0,
             at: At { batch, row: row as u32 },
-        }));
+        });
         Ok(Progress::Done)
     }
 
@@ -490,8 +490,8 @@ impl State for IntervalJoin {
                     self.kept.mark(entry.at);
                 }
                 match () {
-                    _ if parts & IS_BASE != 0 => self.bases.put([entry].into_iter()),
-                    _ if parts & IS_MEMBER != 0 && waits(row) => self.members.put([entry].into_iter()),
+                    _ if parts & IS_BASE != 0 => self.bases.put(1, |_| entry),
+                    _ if parts & IS_MEMBER != 0 && waits(row) => self.members.put(1, |_| entry),
                     _ if parts & IS_MEMBER != 0 => self.due.push(entry),
                     _ => {}
                 }

@@ -8,13 +8,14 @@
 //! * [`lines`]: the rows of each key, in the order of time
 //! * [`order`]: sorts rows by key and time
 //! * [`kept`]: the values of rows that wait, or may be looked at
-//! * [`totals`]: running totals over the rows of a key
+//! * [`totals`]: running totals over the rows of a key, and [`blocks`]: states of blocks of them
 //! * [`layout`]: which columns are kept of a row that aggregates look at
 //! * [`saved`]: rows as a snapshot
 //! * [`places`]: where results stand among those of all instances
 //! * [`entry`]: what is known of one row
 
 pub mod asked;
+pub mod blocks;
 pub mod chunk;
 pub mod entry;
 pub mod frame;

@@ -82,11 +82,12 @@ impl Sorter {
     }
 
     /// The numbers of rows in the order of their keys; those of a key stay in the order that they have.
-    pub fn by_key(&mut self, entries: &[Entry]) -> Vec<u32> {
+    pub fn by_key(&mut self, entries: &[Entry], order: &mut Vec<u32>) {
         let largest = entries.iter().map(|entry| entry.key).max().unwrap_or(0);
         let words = entries.iter().zip(0..).map(|(entry, number)| u64::from(entry.key) << u32::BITS | number);
         let words = self.short.sort(words, u32::BITS, bits(u64::from(largest)));
-        words.iter().map(|word| *word as u32).collect()
+        order.clear();
+        order.extend(words.iter().map(|word| *word as u32));
     }
 
     /// How many bytes of memory it keeps.
@@ -254,7 +255,9 @@ mod tests {
             }
             let mut expected: Vec<u32> = (0..count as u32).collect();
             expected.sort_by_key(|row| rows[*row as usize].key);
-            assert_eq!(sorter.by_key(&rows), expected, "seed {seed}");
+            let mut order = Vec::new();
+            sorter.by_key(&rows, &mut order);
+            assert_eq!(order, expected, "seed {seed}");
         }
     }
 

@@ -56,7 +56,9 @@ pub struct Over {
     /// Rows whose results are next, in the order of time.
     ready: Vec<Entry>,
     done: usize,
-    chunk: Option<Chunk>,
+    /// Those of them whose results are being computed, if this has begun.
+    chunk: Chunk,
+    begun: bool,
     sorter: Sorter,
 }
 
@@ -91,6 +93,9 @@ pub struct Parts {
 
 const VERSION: u16 = 1;
 
+/// So many rows are added to running totals together.
+const TOGETHER: usize = 2048;
+
 impl Over {
     /// An operator without rows.
     ///
@@ -121,7 +126,8 @@ impl Over {
             due: Vec::new(),
             ready: Vec::new(),
             done: 0,
-            chunk: None,
+            chunk: Chunk::default(),
+            begun: false,
             sorter: Sorter::default(),
         })
     }
@@ -145,27 +151,26 @@ impl Over {
     fn append(&mut self) -> Result<()> {
         let Self { due, kept, lines, sorter, asked, .. } = self;
         sorter.sort(due, By::Key, |rows| hashes(kept, rows))?;
-        lines.append(due, &asked.amounts(kept, due)?);
+        for due in due.chunks(TOGETHER) {
+            lines.append(due, &asked.amounts(kept, due)?);
+        }
         due.clear();
         Ok(())
     }
 
     /// Computes on; returns a batch if one is complete.
     fn compute(&mut self) -> Result<Option<Batch>> {
-        let Self { asked, lines, kept, sorter, ready, done, batch_rows, .. } = self;
-        let mut chunk = match self.chunk.take() {
-            Some(chunk) => chunk,
-            None => {
-                let bases = ready[*done..ready.len().min(*done + *batch_rows)].to_vec();
-                Chunk::new(bases, asked, lines, kept, sorter)?
-            }
-        };
-        if !chunk.look(asked, lines, kept)? {
-            self.chunk = Some(chunk);
+        let Self { asked, lines, kept, sorter, chunk, .. } = self;
+        let bases = &self.ready[self.done..self.ready.len().min(self.done + self.batch_rows)];
+        if !std::mem::replace(&mut self.begun, true) {
+            chunk.begin(bases, asked, lines, kept, sorter)?;
+        }
+        if !chunk.look(bases, asked, lines, kept)? {
             return Ok(None);
         }
-        *done += chunk.len();
-        chunk.batch(asked, kept, &self.output, self.has_positions).map(Some)
+        self.begun = false;
+        self.done += bases.len();
+        chunk.batch(bases, asked, kept, &self.output, self.has_positions).map(Some)
     }
 
     /// Drops what nobody will see any more.
@@ -198,10 +203,10 @@ impl Over {
         let uses = rows * (usize::from(is_base) + usize::from(is_seen));
         let batch = self.kept.keep(columns, uses);
         if is_seen {
-            self.members.put((0..rows).map(|row| entry(row, batch)));
+            self.members.put(rows, |row| entry(row, batch));
         }
         if is_base {
-            self.bases.put((0..rows).map(|row| entry(row, batch)));
+            self.bases.put(rows, |row| entry(row, batch));
         }
     }
 }
@@ -303,10 +308,10 @@ impl State for Over {
                 match () {
                     _ if parts & IS_MEMBER == 0 => {}
                     _ if entry.time < reached.0 => self.due.push(entry),
-                    _ => self.members.put([entry].into_iter()),
+                    _ => self.members.put(1, |_| entry),
                 }
                 if parts & IS_BASE != 0 {
-                    self.bases.put([entry].into_iter());
+                    self.bases.put(1, |_| entry);
                 }
             }
         }
@@ -332,7 +337,12 @@ impl State for Over {
     fn bytes(&self) -> usize {
         let entries = self.due.capacity() + self.ready.capacity();
         let waiting = self.members.bytes() + self.bases.bytes();
-        self.kept.bytes() + self.lines.bytes() + waiting + entries * size_of::<Entry>() + self.sorter.bytes()
+        self.kept.bytes()
+            + self.lines.bytes()
+            + waiting
+            + entries * size_of::<Entry>()
+            + self.sorter.bytes()
+            + self.chunk.bytes()
     }
 
     fn held(&self) -> Vec<Held> {

@@ -32,19 +32,23 @@ struct Run {
 }
 
 impl Waiting {
-    /// Rows wait.
-    pub fn put(&mut self, mut entries: impl ExactSizeIterator<Item = Entry>) {
-        self.rows += entries.len();
-        while entries.len() > 0 {
-            match self.runs.last_mut() {
-                Some(run) if run.entries.len() < RUN && !run.is_sorted => run.put(&mut entries),
-                _ => self.runs.push(Run {
+    /// So many rows wait; `entry` tells of each.
+    pub fn put(&mut self, rows: usize, entry: impl Fn(usize) -> Entry) {
+        self.rows += rows;
+        let mut done = 0;
+        while done < rows {
+            let run = match self.runs.last_mut() {
+                Some(run) if run.entries.len() < RUN && !run.is_sorted => run,
+                _ => self.runs.push_mut(Run {
                     entries: Vec::with_capacity(RUN),
                     span: (i64::MAX, i64::MIN),
                     splits: 0,
                     is_sorted: false,
                 }),
-            }
+            };
+            let room = rows.min(done + RUN - run.entries.len());
+            run.put((done..room).map(&entry));
+            done = room;
         }
     }
 
@@ -84,10 +88,9 @@ impl Waiting {
 }
 
 impl Run {
-    /// Takes in as many rows as there is room for.
-    fn put(&mut self, entries: &mut impl ExactSizeIterator<Item = Entry>) {
+    fn put(&mut self, entries: impl Iterator<Item = Entry>) {
         let from = self.entries.len();
-        self.entries.extend(entries.take(RUN - from));
+        self.entries.extend(entries);
         let times = self.entries[from..].iter().map(|entry| entry.time);
         self.span = times.fold(self.span, |(first, last), time| (first.min(time), last.max(time)));
     }
@@ -141,7 +144,7 @@ mod tests {
         for row in 0..60_000 {
             let time = end + random.random_range(0..40_000);
             let entry = Entry { time, position: i64::from(row), key: 0, rank: BASE, at: At { batch: 0, row } };
-            waiting.put([entry].into_iter());
+            waiting.put(1, |_| entry);
             twin.push(entry);
             if random.random_bool(0.001) {
                 end += random.random_range(0..2_000);

@@ -99,7 +99,8 @@ impl Totals for WholeTotals {
             return Ok(Some(Arc::new(Int64Array::new(values, Some(nulls)))));
         }
         let sums = sums.iter().zip(counts).map(|(low, count)| Sum { low: *low, high: 0, count: *count });
-        self.0.column(sums).map(Some)
+        // What does not fit is left to the accumulator, whose errors say where they are from.
+        Ok(self.0.column(sums).ok())
     }
 }
 
