@@ -383,3 +383,16 @@ SELECT sum(delay) OVER (PARTITION BY `window clauses`(0) ORDER BY ts) FROM s
 "#,
     );
 }
+
+#[test]
+fn windows_over_one_union_with_other_flags_are_one_node() {
+    let nodes = |columns: &str| {
+        let plan = plan_text(&format!("SELECT {columns} FROM s WINDOW w AS (UNION f PARTITION BY origin ORDER BY ts)"));
+        plan.matches("Over ").count()
+    };
+    let flags = "PARTITION BY origin ORDER BY ts MAXSIZE 2";
+    assert_eq!(nodes(&format!("sum(delay) OVER w AS a, max(fare) OVER (UNION f {flags}) AS b")), 1);
+    assert_eq!(nodes(&format!("sum(delay) OVER w AS a, max(fare) OVER ({flags}) AS b")), 2);
+    assert_eq!(nodes(&format!("sum(delay) OVER w AS a, max(fare) OVER (UNION f, f {flags}) AS b")), 2);
+    assert_eq!(nodes("sum(delay) OVER w AS a, max(fare) OVER (UNION f PARTITION BY dest ORDER BY ts) AS b"), 2);
+}
