@@ -26,6 +26,9 @@ pub(super) enum Said {
 }
 
 impl Bounds {
+    /// Of the same time.
+    pub const AT_ONCE: Self = Self { from: Some(0), to: Some(0) };
+
     /// Both of two.
     pub fn and(self, other: Self) -> Self {
         Self { from: self.from.into_iter().chain(other.from).max(), to: self.to.into_iter().chain(other.to).min() }

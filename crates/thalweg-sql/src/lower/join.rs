@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use arrow_schema::Field;
-use datafusion_common::{DFSchemaRef, JoinType};
+use datafusion_common::{DFSchemaRef, JoinType, ScalarValue};
 use datafusion_expr::{
     BinaryExpr, Expr, LogicalPlan, Operator, logical_plan,
     utils::{conjunction, split_conjunction},
@@ -129,8 +129,16 @@ impl Lowering<'_> {
             }
         }
         let mut conditions = Conditions::default();
+        // What is never true may have gone to the sides, of which no row comes then.
+        if is_empty(&join.left) || is_empty(&join.right) {
+            conditions.bounds = Bounds::AT_ONCE;
+        }
         for part in all {
             let Expr::BinaryExpr(comparison) = &part else {
+                // What is never true has taken all other conditions with it: no row waits for a partner.
+                if is_never(&part) {
+                    conditions.bounds = conditions.bounds.and(Bounds::AT_ONCE);
+                }
                 conditions.others.push(part);
                 continue;
             };
@@ -210,6 +218,23 @@ impl Lowering<'_> {
             Node::Source(source) if planned.schema.time.is_none() => Some(source.table.name.clone()),
             _ => planned.inputs.iter().find_map(|input| self.unmarked(*input)),
         }
+    }
+}
+
+/// Whether a condition is a constant that lets no row pass.
+fn is_never(part: &Expr) -> bool {
+    matches!(part, Expr::Literal(value, _) if *value != ScalarValue::Boolean(Some(true)))
+}
+
+/// Whether a filter lets no row pass.
+fn is_empty(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Filter(filter) => {
+            split_conjunction(&filter.predicate).into_iter().any(is_never) || is_empty(&filter.input)
+        }
+        LogicalPlan::Projection(projection) => is_empty(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => is_empty(&alias.input),
+        _ => false,
     }
 }
 

@@ -125,6 +125,10 @@ impl Lowering<'_> {
             _ => "",
         };
         let error = self.no_time(schema, column, name, None);
+        let error = match stream.called(schema.time) {
+            Some(time) => error.with_hint(format!("order by {time}, which does")),
+            None => error,
+        };
         let at = node.span().or_else(|| self.words.find_identifier(name));
         Err(error.at(at.unwrap_or(self.words.start())))
     }

@@ -89,6 +89,17 @@ impl Stream {
         }
     }
 
+    /// What a column is called, with its table where another one has its name too; nothing where it cannot be named.
+    pub fn called(&self, column: Option<usize>) -> Option<String> {
+        let place = self.slots.iter().position(|slot| column.is_some() && slot.column() == column)?;
+        let (table, field) = self.columns.qualified_field(place);
+        let namesakes = self.columns.fields().iter().filter(|other| other.name() == field.name()).count();
+        Some(match table.filter(|_| namesakes > 1) {
+            Some(table) => format!("{}.{}", table.table(), field.name()),
+            None => format!("\"{}\"", field.name()),
+        })
+    }
+
     /// Whether the expression names a column of the pending window function.
     pub fn reads_window(&self, expression: &Expr) -> bool {
         self.slots_in(expression).any(|slot| matches!(slot, Slot::Window(_)))

@@ -64,7 +64,10 @@ impl Lowering<'_> {
         };
         let error = Error::query(format!("column \"{name}\" does not carry the event time of its stream"));
         let hint = match schema.time {
-            Some(column) => format!("window by \"{}\", which does", schema.columns.field(column).name()),
+            Some(column) => {
+                let plain = || format!("\"{}\"", schema.columns.field(column).name());
+                format!("window by {}, which does", stream.called(Some(column)).unwrap_or_else(plain))
+            }
             None if windowing::is_time(field.data_type()) => format!(
                 "declare it in CREATE TABLE: WATERMARK FOR {name} AS {name} - INTERVAL '5' SECOND; \
                  it must reach the window as it is, and be the same column in all inputs of UNION ALL"

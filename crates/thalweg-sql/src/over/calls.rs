@@ -8,6 +8,7 @@ use datafusion_expr::{
     expr::{WindowFunction, WindowFunctionParams},
     lit,
     planner::{ExprPlanner, PlannerResult, RawWindowExpr},
+    when,
 };
 use thalweg_core::Error;
 
@@ -52,13 +53,24 @@ impl ExprPlanner for OverCalls {
                 let call = RawWindowExpr { distinct: true, ..framed(call, WindowFrame::new(Some(false))) };
                 aggregate(&self.count, vec![time], call)
             }
-            ("lag", [_] | [_, _]) if call.null_treatment.is_none() => {
-                let value = call.args[0].clone();
+            ("lag", [_] | [_, _] | [_, _, _]) if call.null_treatment.is_none() => {
+                let (value, otherwise) = (call.args[0].clone(), call.args.get(2).cloned());
                 match call.args.get(1).map_or(Some(1), number) {
                     // Of so many rows and the row itself, the first; if there are not so many before it, there is none.
                     Some(back) => {
                         let nth = i64::try_from(back).unwrap_or(i64::MAX).saturating_add(1).saturating_neg();
-                        aggregate(&self.nth_value, vec![value, lit(nth)], framed(call, rows(Some(back))))
+                        let found =
+                            |call| aggregate(&self.nth_value, vec![value, lit(nth)], framed(call, rows(Some(back))));
+                        match otherwise {
+                            None => found(call),
+                            // What is there may be null: only where there is no such row the other value stands.
+                            Some(otherwise) => {
+                                let count =
+                                    aggregate(&self.count, vec![lit(1_i64)], framed(call.clone(), rows(Some(back))));
+                                let back = i64::try_from(back).unwrap_or(i64::MAX);
+                                when(count.gt(lit(back)), found(call)).otherwise(otherwise)?
+                            }
+                        }
                     }
                     None => {
                         return refused(
@@ -70,8 +82,10 @@ impl ExprPlanner for OverCalls {
             }
             ("lag", _) => {
                 return refused(
-                    Error::query("lag takes a value, and perhaps how many rows to look back")
-                        .with_hint("write coalesce(lag(x) OVER (…), …) for what stands before the first row"),
+                    Error::query(
+                        "lag takes a value, perhaps how many rows to look back, and what stands before the first row",
+                    )
+                    .with_hint("write lag(x, 2, 0)"),
                 );
             }
             ("lead", _) => {

@@ -18,7 +18,7 @@ use super::{
     Clauses, Shape, calls,
     clauses::place,
     foreign,
-    node::{Call, OverNode},
+    node::{Call, OverNode, over},
 };
 use crate::{diagnose, dialect::WINDOW_CLAUSES, windowing::ours};
 
@@ -56,13 +56,13 @@ struct Group {
 /// The plan with nodes of ours for all calls with OVER.
 pub(crate) fn convert(plan: LogicalPlan, planned: &[Planned]) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
-        LogicalPlan::Window(window) => over(window, planned).map(Transformed::yes),
+        LogicalPlan::Window(window) => windows(window, planned).map(Transformed::yes),
         node => Ok(Transformed::no(node)),
     })
     .data()
 }
 
-fn over(window: Window, planned: &[Planned]) -> Result<LogicalPlan> {
+fn windows(window: Window, planned: &[Planned]) -> Result<LogicalPlan> {
     let mut groups: Vec<Group> = Vec::new();
     for expression in &window.window_expr {
         let name = expression.schema_name().to_string();
@@ -76,7 +76,10 @@ fn over(window: Window, planned: &[Planned]) -> Result<LogicalPlan> {
         let number = marker.first().and_then(number);
         let clauses = number.and_then(|number| planned.get(number));
         let shape = Shape::new(&call.params.window_frame, clauses.map(|planned| &planned.clauses)).map_err(ours)?;
-        let union = number.filter(|_| clauses.is_some_and(|clauses| !clauses.inputs.is_empty()));
+        // Windows over the same inputs may have other flags.
+        let union = clauses.filter(|found| !found.inputs.is_empty());
+        let union =
+            union.and_then(|found| planned.iter().position(|other| other.clauses.inputs == found.clauses.inputs));
         let order = call.params.order_by.clone();
         let call = Call { name, function: aggregate(*call)?, shape };
         match groups.iter_mut().find(|g| g.keys == keys && g.order == order && g.union == union) {
@@ -86,27 +89,31 @@ fn over(window: Window, planned: &[Planned]) -> Result<LogicalPlan> {
     }
     let mut plan = Arc::unwrap_or_clone(window.input);
     for Group { keys, order, union, calls } in groups {
-        let union = union.and_then(|number| planned.get(number)).map_or(&[][..], |planned| &planned.inputs);
-        plan = node(plan, keys, &order, union, calls)?;
+        let inputs = union.and_then(|number| planned.get(number)).map_or(&[][..], |planned| &planned.inputs);
+        plan = node(plan, keys, &order, (union, inputs), calls)?;
     }
     Ok(plan)
 }
 
-fn node(base: LogicalPlan, keys: Vec<Expr>, order: &[Sort], union: &[Input], calls: Vec<Call>) -> Result<LogicalPlan> {
+fn node(
+    base: LogicalPlan,
+    keys: Vec<Expr>,
+    order: &[Sort],
+    (number, union): (Option<usize>, &[Input]),
+    calls: Vec<Call>,
+) -> Result<LogicalPlan> {
     let (time, at) = time(order)?;
     let calls = calls.into_iter().map(|call| ordered(call, order)).collect::<Vec<_>>();
     // DataFusion puts windows with other clauses into a node of their own.
-    if let LogicalPlan::Extension(extension) = &base
-        && let Some(below) = extension.node.as_any().downcast_ref::<OverNode>()
-        && union.is_empty()
-        && let Some(node) = below.with_calls(&keys, &time, &calls)?
-    {
-        return Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }));
-    }
+    let (base, calls) = match over(&base).filter(|below| below.is_like(&keys, &time, number)) {
+        Some(below) => (below.inputs[0].clone(), below.calls.iter().cloned().chain(calls).collect()),
+        None => (base, calls),
+    };
     let (base, calls) = foreign::with_columns(base, calls)?;
     let place = |at: Span| (at.line, at.column, at.width);
     let others = union.iter().map(|input| (input.name.clone(), place(input.at))).collect();
     let mut node = OverNode::new(vec![base], keys, (time, at.map(place)), others, calls)?;
+    node.union = number;
     for (i, input) in union.iter().enumerate() {
         node.inputs.push(columns(input, &node, i)?);
     }

@@ -132,6 +132,13 @@ fn whole(mut spec: WindowSpec, windows: &HashMap<String, NamedWindowExpr>) -> Re
             .with_hint("leave one of them out")
             .at(script::span(name.span))
     };
+    if spec.partition_by.iter().any(|key| clauses::number(key).is_some()) {
+        let message =
+            format!("UNION, MAXSIZE, EXCLUDE and INSTANCE_NOT_IN_WINDOW are not added to window \"{}\"", name.value);
+        return Err(Error::query(message)
+            .with_hint(format!("write them where the window is declared: WINDOW {} AS (…)", name.value))
+            .at(script::span(name.span)));
+    }
     if !spec.partition_by.is_empty() {
         return Err(twice("its PARTITION BY, or clauses of its own,"));
     }

@@ -26,6 +26,8 @@ pub(crate) struct OverNode {
     pub time: Expr,
     /// Where it is written: line, column, width; nowhere in text that somebody else wrote.
     pub at: Option<(usize, usize, usize)>,
+    /// The number of the union that the other inputs are.
+    pub union: Option<usize>,
     /// What the other inputs are called in errors, and where they stand.
     pub others: Vec<(String, (usize, usize, usize))>,
     pub calls: Vec<Call>,
@@ -54,17 +56,12 @@ impl OverNode {
     ) -> Result<Self> {
         let schema = schema(&inputs, &calls, None)?;
         let (time, at) = time;
-        Ok(Self { inputs, keys, time, at, others, calls, kept: None, schema })
+        Ok(Self { inputs, keys, time, at, union: None, others, calls, kept: None, schema })
     }
 
-    /// The node with further calls, if it has these keys and this order, and one input.
-    pub fn with_calls(&self, keys: &[Expr], time: &Expr, calls: &[Call]) -> Result<Option<Self>> {
-        if self.keys != keys || self.time != *time || self.inputs.len() > 1 {
-            return Ok(None);
-        }
-        let calls: Vec<Call> = self.calls.iter().chain(calls).cloned().collect();
-        let schema = schema(&self.inputs, &calls, self.kept.as_ref())?;
-        Ok(Some(Self { calls, schema, ..self.clone() }))
+    /// Whether other calls may be computed beside these: they have these keys and this order, over the same inputs.
+    pub fn is_like(&self, keys: &[Expr], time: &Expr, union: Option<usize>) -> bool {
+        self.keys == keys && self.time == *time && self.union == union && self.kept.is_none()
     }
 
     /// The node of which only these columns are read; `None` if that is all it has.
@@ -111,6 +108,14 @@ impl OverNode {
     fn read(&self) -> BTreeSet<String> {
         let (needed, taken) = self.read_columns();
         needed.into_iter().chain(taken).map(|column| column.name).collect()
+    }
+}
+
+/// The node of ours that a node of a plan is.
+pub(super) fn over(plan: &LogicalPlan) -> Option<&OverNode> {
+    match plan {
+        LogicalPlan::Extension(extension) => extension.node.as_any().downcast_ref(),
+        _ => None,
     }
 }
 

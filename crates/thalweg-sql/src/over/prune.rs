@@ -9,7 +9,7 @@ use datafusion_common::{
 use datafusion_expr::{Expr, Extension, LogicalPlan};
 use datafusion_optimizer::{OptimizerConfig, OptimizerRule};
 
-use super::OverNode;
+use super::node::over;
 
 /// Leaves out what nobody above reads. It is followed by the rule that does so for DataFusion's nodes.
 #[derive(Debug)]
@@ -48,13 +48,6 @@ fn pruned(plan: LogicalPlan, read: Read) -> Result<Transformed<LogicalPlan>> {
     let below = below(&plan, read);
     let children = plan.map_children(|child| pruned(child, below.clone()))?;
     Ok(Transformed { transformed: children.transformed || changed, ..children })
-}
-
-fn over(plan: &LogicalPlan) -> Option<&OverNode> {
-    match plan {
-        LogicalPlan::Extension(extension) => extension.node.as_any().downcast_ref(),
-        _ => None,
-    }
 }
 
 /// What a node reads of its input, if so much of its own columns is read.

@@ -66,6 +66,12 @@ fn bound(digits: &str, tokens: &[TokenWithSpan], in_time: bool, is_start: bool) 
     }
     let is_open = is(taken, "OPEN");
     taken += usize::from(is_open);
+    if is_open && !is_side(taken) {
+        let at = tokens.get(taken).unwrap_or(&tokens[taken - 1]).span;
+        return Err(Error::query("OPEN stands before PRECEDING or FOLLOWING, and neither stands here")
+            .with_hint("write 10s OPEN PRECEDING")
+            .at(script::span(at)));
+    }
     if !is_side(taken) {
         // The parser says what it expects.
         return Ok((tokens[..taken].to_vec(), taken));

@@ -1,6 +1,4 @@
-//! Whatever the text, there is an answer or an error: no panic, and soon.
-
-use std::time::{Duration, Instant};
+//! Whatever the text, there is an answer or an error: no panic, and no plan that is much longer than the text.
 
 use thalweg_core::error::Fault;
 
@@ -53,15 +51,19 @@ impl Random {
     }
 }
 
+/// How many nodes the plan has that answers a text; none where it is refused, or answered at once.
 #[track_caller]
-fn answers(text: &str) -> Duration {
-    let start = Instant::now();
-    if let Err(error) = run(&mut session(), text) {
-        // The caret stands somewhere, and whatever went wrong is the text's fault.
-        assert!(!caret(text, &error).is_empty());
-        assert_eq!(error.fault(), Fault::Query, "{text}\n{error}");
+fn answers(text: &str) -> usize {
+    match run(&mut session(), text) {
+        Ok(Outcome::Plan(plan) | Outcome::Explain(plan, _)) => plan.nodes().count(),
+        Ok(_) => 0,
+        Err(error) => {
+            // The caret stands somewhere, and whatever went wrong is the text's fault.
+            assert!(!caret(text, &error).is_empty());
+            assert_eq!(error.fault(), Fault::Query, "{text}\n{error}");
+            0
+        }
     }
-    start.elapsed()
 }
 
 fn words() -> Vec<&'static str> {
@@ -148,7 +150,7 @@ fn characters_out_of_order_are_answered() {
 }
 
 #[test]
-fn deep_and_long_statements_are_answered_soon() {
+fn deep_and_long_statements_have_plans_in_proportion() {
     let repeat =
         |open: &str, inner: &str, close: &str, n: usize| format!("{}{inner}{}", open.repeat(n), close.repeat(n));
     let statements = [
@@ -201,8 +203,9 @@ fn deep_and_long_statements_are_answered_soon() {
         format!("SELECT * FROM {}", repeat("TUMBLE(", "s", ", ts, INTERVAL '1' HOUR)", 40)),
     ];
     for statement in &statements {
-        let took = answers(statement);
+        let nodes = answers(statement);
         let start: String = statement.chars().take(60).collect();
-        assert!(took < Duration::from_secs(20), "{start}… took {took:?}");
+        // What grows with the square of what is nested is enough for ever.
+        assert!(nodes <= statement.len(), "{start}… has {nodes} nodes, and {} letters", statement.len());
     }
 }

@@ -332,7 +332,8 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1.5s PRECEDING AND CURREN
     write 10s PRECEDING: the units are s, m (minutes), h and d, and a bare number is milliseconds
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s OPEN AND CURRENT ROW) FROM s
-  [s] expected PRECEDING or FOLLOWING, found "s"
+  [AND] OPEN stands before PRECEDING or FOLLOWING, and neither stands here
+    write 10s OPEN PRECEDING
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECEDING) FROM s
   [sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECEDING)] the frame ends before it begins: from 1 s before the row to 2 s before the row
@@ -382,4 +383,17 @@ SELECT sum(delay) OVER (PARTITION BY `window clauses`(0) ORDER BY ts) FROM s
   [`window clauses`] function "window clauses" not found
 "#,
     );
+}
+
+#[test]
+fn windows_over_one_union_with_other_flags_are_one_node() {
+    let nodes = |columns: &str| {
+        let plan = plan_text(&format!("SELECT {columns} FROM s WINDOW w AS (UNION f PARTITION BY origin ORDER BY ts)"));
+        plan.matches("Over ").count()
+    };
+    let flags = "PARTITION BY origin ORDER BY ts MAXSIZE 2";
+    assert_eq!(nodes(&format!("sum(delay) OVER w AS a, max(fare) OVER (UNION f {flags}) AS b")), 1);
+    assert_eq!(nodes(&format!("sum(delay) OVER w AS a, max(fare) OVER ({flags}) AS b")), 2);
+    assert_eq!(nodes(&format!("sum(delay) OVER w AS a, max(fare) OVER (UNION f, f {flags}) AS b")), 2);
+    assert_eq!(nodes("sum(delay) OVER w AS a, max(fare) OVER (UNION f PARTITION BY dest ORDER BY ts) AS b"), 2);
 }
