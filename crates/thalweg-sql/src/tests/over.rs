@@ -500,9 +500,9 @@ SELECT lag(delay, -1) OVER (ORDER BY ts) FROM s
   [lag(delay, -1) OVER (ORDER BY ts)] lag looks a number of rows back that is written in the query, from 0 on
     write lag(x, 2)
 
-SELECT lag(delay, 1, 0) OVER (ORDER BY ts) FROM s
-  [lag(delay, 1, 0) OVER (ORDER BY ts)] lag takes a value, and perhaps how many rows to look back
-    write coalesce(lag(x) OVER (…), …) for what stands before the first row
+SELECT lag(delay, 1, 0, 2) OVER (ORDER BY ts) FROM s
+  [lag(delay, 1, 0, 2) OVER (ORDER BY ts)] lag takes a value, perhaps how many rows to look back, and what stands before the first row
+    write lag(x, 2, 0)
 
 SELECT rank() FILTER (WHERE delay > 1) OVER (ORDER BY ts) FROM s
   [rank() FILTER (WHERE delay > 1) OVER (ORDER BY ts)] rank looks at all rows: FILTER and DISTINCT belong to aggregates

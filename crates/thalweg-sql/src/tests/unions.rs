@@ -332,7 +332,8 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1.5s PRECEDING AND CURREN
     write 10s PRECEDING: the units are s, m (minutes), h and d, and a bare number is milliseconds
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s OPEN AND CURRENT ROW) FROM s
-  [s] expected PRECEDING or FOLLOWING, found "s"
+  [AND] OPEN stands before PRECEDING or FOLLOWING, and neither stands here
+    write 10s OPEN PRECEDING
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECEDING) FROM s
   [sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECEDING)] the frame ends before it begins: from 1 s before the row to 2 s before the row
