@@ -88,6 +88,35 @@ fn aggregates_are_divided_without_being_asked_where_rows_are_aggregated_first() 
 }
 
 #[test]
+fn each_input_of_a_union_has_a_first_phase() {
+    let four = "SET 'parallelism' = '4';";
+    let both = "(SELECT ts, k, x FROM s WHERE x > 0 UNION ALL SELECT ts, k + 1, x / 2 FROM s)";
+    let by = |what: &str| {
+        format!("SELECT window_end, k, {what} FROM TUMBLE({both}, ts, INTERVAL '1' MINUTE) GROUP BY window_end, k")
+    };
+    let partials = |partitions, settings: &str, sql: &str| plan(partitions, settings, sql).matches("Partial ").count();
+    for strategy in ["subquery-cluster", "query-cluster"] {
+        let four = format!("{four} SET 'parallel.strategy' = '{strategy}';");
+        assert_eq!(partials(3, &four, &by("count(*), sum(x)")), 2);
+        assert_eq!(partials(1, &four, &by("count(*), sum(x)")), 2, "there are two senders");
+        assert_eq!(partials(3, &four, &by("median(x)")), 0);
+        assert_eq!(partials(3, &four, &format!("SELECT sum(x) FROM {both}")), 2, "it has no keys");
+        assert_eq!(partials(3, &format!("{four} SET 'aggregate.phases' = 'one'"), &by("count(*)")), 0);
+        assert_eq!(partials(3, &format!("{four} SET 'watermark.idle' = '1 s'"), &by("count(*)")), 0);
+    }
+    let alone = format!("{four} SET 'parallel.strategy' = 'operator-cluster'");
+    assert_eq!(partials(3, &alone, &by("count(*), sum(x)")), 0, "the union sends from one instance");
+    // What a plan is known by does not depend on its phases.
+    let number = |settings: &str| {
+        let mut engine = engine(stream(3, 1, 0), settings);
+        let statement = engine.parse(&by("count(*), sum(x)")).unwrap().pop().unwrap();
+        let text = explain_parallel(&engine.plan(&statement).unwrap().unwrap(), ExplainFormat::Json);
+        text.split("\"plan\": \"").nth(1).unwrap().split('"').next().unwrap().to_string()
+    };
+    assert_eq!(number(four), number("SET 'aggregate.phases' = 'one'"));
+}
+
+#[test]
 fn behind_an_aggregate_another_one_is_split_or_fused() {
     let four = "SET 'parallelism' = '4';";
     let first = format!(
@@ -144,6 +173,10 @@ fn the_rows_are_those_of_one_instance() {
         "SELECT count(*), sum(x) FROM s WHERE x > 1e9".to_string(),
         "SELECT window_end, x, count(*) FROM CUMULATE(s, ts, INTERVAL '20' SECOND, INTERVAL '1' MINUTE) GROUP BY window_end, x"
             .to_string(),
+        "SELECT window_end, k, count(*), sum(x), min(t) FROM TUMBLE((SELECT ts, k, x, t FROM s WHERE x > 0
+           UNION ALL SELECT ts, k % 3, x / 2, 'other' FROM s), ts, INTERVAL '1' MINUTE) GROUP BY window_end, k"
+            .to_string(),
+        "SELECT sum(x), count(*) FROM (SELECT x FROM s UNION ALL SELECT x FROM s WHERE k > 1 UNION ALL SELECT 1.5)".to_string(),
     ];
     for (number, sql) in queries.iter().enumerate() {
         for seed in 0..4 {

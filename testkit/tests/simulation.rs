@@ -94,10 +94,14 @@ const QUERIES: &[&str] = &[
     "SELECT k, n, sum(n) OVER w, count(*) OVER w FROM s WINDOW w AS (
        UNION (SELECT ts, k, -n AS n FROM s WHERE n % 3 = 0) PARTITION BY k ORDER BY ts
        ROWS_RANGE BETWEEN 1m PRECEDING AND 10s FOLLOWING INSTANCE_NOT_IN_WINDOW)",
+    "SELECT window_end, k, count(*), sum(n), max(t) FROM TUMBLE((SELECT ts, k, n, t FROM s WHERE n % 3 <> 0
+       UNION ALL SELECT ts, n % 4 AS m, k, 'other' FROM s), ts, INTERVAL '1' MINUTE) GROUP BY window_end, k",
+    "SELECT window_end, k, count(DISTINCT n) FROM TUMBLE((SELECT ts, k, n FROM s WHERE n % 2 = 0
+       UNION ALL SELECT ts, k, -n FROM s), ts, INTERVAL '1' MINUTE) GROUP BY window_end, k ORDER BY window_end, k",
 ];
 
 /// The queries, by number.
-const ALL: [usize; 21] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20];
+const ALL: [usize; 23] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22];
 
 /// In these queries rows stand in the order of their partition, or depend on it, and there is only one.
 const OF_ONE_PARTITION: Range<usize> = 8..15;

@@ -156,6 +156,67 @@ fn unions_of_aggregates_and_of_what_is_not_divided() {
     check(|engine| engine.sql(&format!("SELECT k, count(*) AS n FROM ({mixed}) GROUP BY k")).unwrap());
 }
 
+/// Unions, each with what follows it and runs in its instances.
+fn unions() -> [(String, &'static str); 6] {
+    let both = "(SELECT ts, k, w, v FROM t WHERE v > 0 UNION ALL SELECT ts, v % 5 AS other, 'c', k FROM t)";
+    let by_k = |what: &str| {
+        format!(
+            "SELECT window_start, k, {what} FROM TUMBLE({both}, ts, INTERVAL '10' SECOND) GROUP BY window_start, window_end, k"
+        )
+    };
+    [
+        (by_k("count(*) AS n, sum(v) AS s, min(w) AS m"), "Partial"),
+        (by_k("count(DISTINCT v) AS n"), "by key k"),
+        (format!("SELECT w, k + v AS x, sum(v) AS s FROM {both} GROUP BY w, k + v"), "Partial"),
+        (format!("SELECT k % 3 AS r, count(DISTINCT w) AS n FROM {both} GROUP BY k % 3"), "by key k % 3"),
+        (
+            format!(
+                "SELECT k, v, count(*) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '5' SECOND PRECEDING AND CURRENT ROW) AS n FROM {both}"
+            ),
+            "by key k",
+        ),
+        (
+            "SELECT k, max(n) AS n FROM (SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL SELECT k, v FROM t) GROUP BY k"
+                .to_string(),
+            "Partial",
+        ),
+    ]
+}
+
+#[test]
+fn unions_whose_rows_are_divided_by_keys() {
+    for (number, (sql, _)) in unions().into_iter().enumerate() {
+        // Rows of one place in both inputs have no order among each other.
+        match number {
+            4 => check(|engine| engine.sql(&sql).unwrap()),
+            _ => check_in_order(|engine| engine.sql(&sql).unwrap()),
+        }
+    }
+}
+
+#[test]
+fn a_union_runs_where_its_rows_are_divided_by_keys() {
+    for (sql, said) in unions() {
+        for strategy in ["subquery-cluster", "query-cluster"] {
+            let text = explained(strategy, &sql);
+            let lines: Vec<_> = text.lines().collect();
+            let place = lines.iter().position(|line| line.trim() == "Union").unwrap_or_else(|| panic!("{text}"));
+            assert_eq!(lines[place - 1].split_whitespace().nth(1), Some("4"), "{text}");
+            assert_eq!(lines[place - 1].matches("by key").count(), 2, "{text}");
+            let behind = lines[place + 1].trim();
+            assert!(behind.starts_with("Aggregate ") || behind.starts_with("Over "), "{text}");
+            assert!(text.contains(said), "{text}");
+            assert!(said != "Partial" || text.matches("Partial").count() >= 2, "{text}");
+        }
+        // There each node is a subquery of its own.
+        let text = explained("operator-cluster", &sql);
+        let lines: Vec<_> = text.lines().collect();
+        let place = lines.iter().position(|line| line.trim() == "Union").unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(lines[place - 1].split_whitespace().nth(1), Some("1"), "{text}");
+        assert!(!lines[place + 1].starts_with("          "), "{text}");
+    }
+}
+
 #[test]
 fn splits_of_what_is_divided() {
     check(|engine| {
@@ -315,7 +376,7 @@ fn batches_of_one_partition_are_dealt_to_those_with_work() {
         assert!(is_dealt(&text) && text.contains("all to one; merged in turn"), "{text}");
         let text = explained(1, "", &format!("SELECT w, count(*) AS n FROM ({TEXTS}) GROUP BY w"));
         assert!(is_dealt(&text) && text.contains("by key w, 128 key groups; merged by arrival"), "{text}");
-        let text = explained(1, "", &format!("{TEXTS} UNION ALL {TEXTS}"));
+        let text = explained(1, "", &format!("{TEXTS} UNION ALL {TEXTS} AND k > 0"));
         assert_eq!((text.matches("dealt in turn").count(), text.matches("merged in turn").count()), (2, 2), "{text}");
         // Each partition has its instance; or there is too little to do, or one worker.
         assert!(!is_dealt(&explained(3, "", TEXTS)));

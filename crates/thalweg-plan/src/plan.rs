@@ -122,12 +122,36 @@ impl Plan {
         }
     }
 
-    /// The node whose states an aggregate merges; `None` if it takes rows.
+    /// The node whose states an aggregate merges, or the first of several behind a union; `None` if it takes rows.
     pub fn first_phase(&self, id: NodeId) -> Option<NodeId> {
-        let planned = self.node(id);
-        let input = *planned.inputs.first()?;
-        let is_merge = matches!((&planned.node, &self.node(input).node), (Node::Aggregate(_), Node::Partial(_)));
-        is_merge.then_some(input)
+        let is_aggregate = matches!(self.node(id).node, Node::Aggregate(_));
+        let input = *self.node(id).inputs.first().filter(|_| is_aggregate)?;
+        let first = if matches!(self.node(input).node, Node::Union) { self.node(input).inputs[0] } else { input };
+        matches!(self.node(first).node, Node::Partial(_)).then_some(first)
+    }
+
+    /// Whether a node is there for the first phase of an aggregate only: it is that, or what gives the columns of a union's input the
+    /// union's names below it.
+    pub(crate) fn is_of_first_phase(&self, id: NodeId) -> bool {
+        let is_union =
+            |(_, other): (NodeId, &PlanNode)| matches!(other.node, Node::Union) && other.number == self.node(id).number;
+        match self.node(id).node {
+            Node::Partial(_) => true,
+            Node::Map(_) => self.nodes().any(is_union),
+            _ => false,
+        }
+    }
+
+    /// Whose rows a node takes where no aggregate has two phases.
+    pub(crate) fn inputs_in_one_phase(&self, id: NodeId) -> Vec<NodeId> {
+        let below = |input: &NodeId| {
+            let mut input = *input;
+            while self.is_of_first_phase(input) {
+                input = self.node(input).inputs[0];
+            }
+            input
+        };
+        self.node(id).inputs.iter().map(below).collect()
     }
 
     /// What a node is called in errors: its label, and a phase of an aggregate as the aggregate.

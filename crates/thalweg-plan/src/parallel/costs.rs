@@ -115,11 +115,8 @@ impl CostFile {
 /// A number for a plan's text: that of its nodes with their inputs, whatever the settings and phases.
 pub fn fingerprint(plan: &Plan) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for (id, planned) in plan.nodes().filter(|(_, planned)| !matches!(planned.node, Node::Partial(_))) {
-        let inputs = match plan.first_phase(id) {
-            Some(first) => &plan.node(first).inputs,
-            None => &planned.inputs,
-        };
+    for (id, _) in plan.nodes().filter(|(id, _)| !plan.is_of_first_phase(*id)) {
+        let inputs = plan.inputs_in_one_phase(id);
         let inputs: Vec<_> = inputs.iter().map(|input| plan.node(*input).number).collect();
         for byte in format!("{} {inputs:?}\n", describe(plan, id)).bytes() {
             // FNV-1a: the same everywhere and always.

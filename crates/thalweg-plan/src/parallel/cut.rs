@@ -7,6 +7,9 @@
 //! └──0──┘ └──1───┘ └───2────┘ └──3────┘ └────4───┘ └─5─┘   operator-cluster: cut before each node
 //! ```
 //!
+//! A union before a node that divides keys is the merger of that node's instances: it begins their subquery, and each of its inputs
+//! is divided.
+//!
 //! Source: Gulisano et al., "StreamCloud: A Large Scale Data Streaming System", §III-B, figure 2. There, a node without a state
 //! shares any rows with any number of instances. Here it has as many instances as what it takes its rows from, so that the order
 //! of each source partition stays, or gets its rows in turn ([`deal`]).
@@ -53,6 +56,13 @@ pub fn drafts(plan: &Plan) -> Vec<Draft> {
     let mut home: Vec<SubqueryId> = Vec::new();
     for (id, planned) in plan.nodes() {
         let before = planned.inputs.iter().map(|input| home[input.0]).collect::<Vec<_>>();
+        if let Some(place) = absorbing(plan, id, &before, &drafts) {
+            drafts[place.0].size = size(plan, id, &before, &drafts);
+            drafts[place.0].keyed = keyed(plan, id, drafts[place.0].size);
+            drafts[place.0].nodes.push(id);
+            home.push(place);
+            continue;
+        }
         let has_instances = |input: &SubqueryId| is_divided(*input, &drafts) || is_dealt(*input, &drafts);
         let is_gathered = must_gather(plan, id) && before.iter().any(has_instances);
         let gets_turns = !is_gathered && gets_turns(plan, id, &before, &drafts);
@@ -91,6 +101,23 @@ pub fn most(drafts: &[Draft], subquery: SubqueryId) -> usize {
     }
 }
 
+/// The subquery of a union that only brings together what a node divides by its keys: it runs in that node's instances then, and each
+/// of its inputs is divided.
+fn absorbing(plan: &Plan, id: NodeId, before: &[SubqueryId], drafts: &[Draft]) -> Option<SubqueryId> {
+    let ([place], [union]) = (before, &plan.node(id).inputs[..]) else { return None };
+    let is_alone = absorbable(plan, *union) && drafts[place.0].nodes == [*union];
+    // An aggregate with keys, or one over the rows around each row; a join has another input.
+    let is_divided = !must_gather(plan, id) && divides(plan, id) && size(plan, id, before, drafts) != Size::UpTo(1);
+    (is_alone && is_divided).then_some(*place)
+}
+
+/// Whether a union may be part of what takes its rows, because nobody else does, and rows need no order there.
+pub(super) fn absorbable(plan: &Plan, id: NodeId) -> bool {
+    let is_own_subquery = plan.settings.strategy == Strategy::OperatorCluster;
+    let is_union = matches!(plan.node(id).node, Node::Union) && !must_gather(plan, id);
+    is_union && !is_own_subquery && plan.consumers(id).count() == 1
+}
+
 /// Whether a node's input ends a subquery and serves nobody else.
 fn is_free(plan: &Plan, id: NodeId, subquery: &Draft) -> bool {
     let input = plan.node(id).inputs[0];
@@ -122,6 +149,11 @@ pub(super) fn divides(plan: &Plan, id: NodeId) -> bool {
     match &plan.node(id).node {
         Node::Aggregate(aggregate) => {
             (divides_keys(&plan.settings) || plan.first_phase(id).is_some()) && is_divided_by_keys(aggregate)
+        }
+        // Together with the node that it brings rows together for.
+        Node::Union => {
+            let is_divided = |consumer: NodeId| plan.node(consumer).inputs == [id] && divides(plan, consumer);
+            absorbable(plan, id) && plan.consumers(id).any(is_divided)
         }
         node => keys(node, 0).is_some_and(|keys| !keys.is_empty()),
     }
@@ -199,4 +231,85 @@ pub fn is_divided_by_keys(aggregate: &Aggregate) -> bool {
 /// Whether an aggregate has to see all rows at one place: where windows are aligned to the first one, only who sees all knows which that is.
 pub fn sees_all_rows(aggregate: &Aggregate) -> bool {
     matches!(&aggregate.windowing, Windowing::Assigned(windows) if windows.anchor == Anchor::FirstRow)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashMap, sync::Arc};
+
+    use arrow_schema::{DataType, Field};
+    use datafusion_common::DFSchema;
+    use datafusion_expr::col;
+
+    use super::*;
+    use crate::{
+        StreamSchema,
+        node::{Filter, Over, Sink, Values},
+        parallel::{ParallelPlan, Route, parallelize},
+    };
+
+    fn stream(column: &str) -> StreamSchema {
+        let fields = vec![Field::new(column, DataType::Int64, true)];
+        let columns = DFSchema::from_unqualified_fields(fields.into(), HashMap::new()).unwrap();
+        StreamSchema::plain(Arc::new(columns), true)
+    }
+
+    fn aggregate() -> Node {
+        let keys = vec![col("k") + datafusion_expr::lit(1_i64)];
+        Node::Aggregate(Aggregate { windowing: Windowing::Whole, keys, aggregates: Vec::new() })
+    }
+
+    /// The cut of a plan in which these nodes, and a sink, follow a union of two inputs with other names, which several take the rows of
+    /// or one.
+    fn cut(set: &[(&str, &str)], behind: Vec<Node>, takers: usize) -> ParallelPlan {
+        let mut settings = Settings { parallelism: 4, divides_keys: true, ..Settings::default() };
+        set.iter().for_each(|(key, value)| settings.set(key, value).unwrap());
+        let mut plan = Plan::new(settings);
+        let inputs =
+            ["a", "b"].map(|name| plan.add(Node::Values(Values { rows: Vec::new() }), vec![], stream(name))).to_vec();
+        let union = plan.add(Node::Union, inputs, stream("k"));
+        let mut last = union;
+        for node in behind {
+            last = plan.add(node, vec![last], stream("k"));
+        }
+        plan.add(Node::Sink(Sink::Result), vec![last], stream("k"));
+        for _ in 1..takers {
+            plan.add(Node::Sink(Sink::Discard), vec![union], stream("k"));
+        }
+        parallelize(&plan)
+    }
+
+    /// How many nodes the union's subquery has, in how many instances, and what its inputs are divided by.
+    fn union(set: &[(&str, &str)], behind: Vec<Node>, takers: usize) -> (usize, usize, Vec<String>) {
+        let cut = cut(set, behind, takers);
+        let subquery = &cut.subqueries[cut.home(NodeId(2)).unwrap().0];
+        let keys = subquery.inputs.iter().filter_map(|input| match &input.route {
+            Route::Keyed { keys, .. } => Some(keys[0].to_string()),
+            _ => None,
+        });
+        (subquery.nodes.len(), subquery.instances, keys.collect())
+    }
+
+    #[test]
+    fn each_input_of_a_union_is_divided_for_the_only_node_that_takes_its_rows() {
+        let divided = |set: &[(&str, &str)], behind: Vec<Node>| union(set, behind, 1);
+        let both = (2, 4, vec!["a + Int64(1)".to_string(), "b + Int64(1)".to_string()]);
+        assert_eq!(divided(&[], vec![aggregate()]), both);
+        assert_eq!(divided(&[("parallel.strategy", "query-cluster")], vec![aggregate()]), both);
+        let over = Over { times: vec![0], keys: vec![col("k")], frames: Vec::new() };
+        assert_eq!(divided(&[], vec![Node::Over(over.clone())]).1, 4);
+        let alone = (1, 1, vec![]);
+        assert_eq!(divided(&[("parallel.strategy", "operator-cluster")], vec![aggregate()]), alone);
+        assert_eq!(union(&[], vec![aggregate()], 2), alone, "others want all rows");
+        assert_eq!(divided(&[("float.sum", "fast")], vec![aggregate()]), alone, "sums depend on the order of rows");
+        assert_eq!(divided(&[("parallelism", "1")], vec![aggregate()]), alone);
+        let filter = Node::Filter(Filter { predicate: datafusion_expr::lit(true) });
+        assert_eq!(
+            divided(&[], vec![filter, aggregate()]),
+            (2, 1, vec![]),
+            "rows are filtered where they come together"
+        );
+        let whole = Aggregate { windowing: Windowing::Whole, keys: Vec::new(), aggregates: Vec::new() };
+        assert_eq!(divided(&[], vec![Node::Aggregate(whole)]), alone, "it has no keys");
+    }
 }

@@ -24,6 +24,10 @@ pub mod load;
 pub mod order;
 pub mod two_phase;
 
+use datafusion_common::{
+    Column, DFSchema,
+    tree_node::{Transformed, TreeNode},
+};
 use datafusion_expr::Expr;
 use thalweg_core::KeyGroups;
 
@@ -159,14 +163,38 @@ fn has_turns(plan: &Plan, drafts: &[Draft], from: SubqueryId) -> bool {
 /// How the instances of a subquery take the rows of one of its inputs.
 fn route(plan: &Plan, drafts: &[Draft], draft: &Draft, instances: usize, input: usize, senders: usize) -> Route {
     let (first, from) = (draft.nodes[0], draft.inputs[input]);
-    match (cut::keys(&plan.node(first).node, input), draft.keyed.first()) {
+    match draft.keyed.first().and_then(|keyed| keys(plan, first, keyed, input)) {
         _ if instances == 1 && senders > 1 && has_turns(plan, drafts, from) => Route::InTurn,
         _ if instances == 1 => Route::Gather(order::merge(plan, first, senders > 1 && cut::is_divided(from, drafts))),
-        (Some(keys), Some(keyed)) => {
-            let keys = keyed.by.iter().map(|key| keys[*key].clone()).collect();
-            Route::Keyed { keys, groups: KeyGroups::default() }
-        }
-        _ if matches!(draft.size, Size::UpTo(_)) => Route::RoundRobin,
-        _ => Route::Forward,
+        Some(keys) => Route::Keyed { keys, groups: KeyGroups::default() },
+        None if matches!(draft.size, Size::UpTo(_)) => Route::RoundRobin,
+        None => Route::Forward,
     }
+}
+
+/// What the rows of an input of a subquery's first node are divided by: the keys of that node, or of the one behind it if it is a union,
+/// which gives the columns of each of its inputs under names of its own.
+fn keys(plan: &Plan, first: NodeId, keyed: &Keyed, input: usize) -> Option<Vec<Expr>> {
+    let is_first = keyed.node == first;
+    let keys = cut::keys(&plan.node(keyed.node).node, if is_first { input } else { 0 })?;
+    let keys = keyed.by.iter().map(|key| keys[*key].clone());
+    if is_first {
+        return Some(keys.collect());
+    }
+    let columns = |id: NodeId| &plan.node(id).schema.columns;
+    let (union, branch) = (columns(first), columns(plan.node(first).inputs[input]));
+    Some(keys.map(|key| renamed(key, union, branch)).collect())
+}
+
+/// An expression over the columns of one schema as one over those of another, which have the same places.
+fn renamed(expression: Expr, from: &DFSchema, to: &DFSchema) -> Expr {
+    let moved = |part: Expr| match &part {
+        Expr::Column(column) => match from.maybe_index_of_column(column) {
+            Some(place) => Ok(Transformed::yes(Expr::Column(Column::from(to.qualified_field(place))))),
+            None => Ok(Transformed::no(part)),
+        },
+        _ => Ok(Transformed::no(part)),
+    };
+    // A change that never fails has no error to pass on.
+    expression.clone().transform(moved).map_or(expression, |changed| changed.data)
 }

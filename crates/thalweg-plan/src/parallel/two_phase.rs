@@ -5,6 +5,13 @@
 //! Source ─ Filter ─ Partial ═══ Aggregate          one state per group and sender travels
 //! ```
 //!
+//! Below a union each of its inputs has a first phase:
+//!
+//! ```text
+//! Source ─ Filter ─ Partial ═══╗
+//! Source ─ Map ─ Partial ══════╩ Union ─ Aggregate
+//! ```
+//!
 //! So rows that have one key are aggregated by all senders, and an aggregate without keys is as parallel as what is before it.
 //!
 //! Source: Gray et al., "Data Cube", for which aggregates may be split; the rule is known from parallel databases (DeWitt, Gray).
@@ -22,7 +29,7 @@ use super::{
 };
 use crate::{
     Node, NodeId, Plan, PlanNode, StreamSchema,
-    node::{Aggregate, AggregateCall, Windowing},
+    node::{Aggregate, AggregateCall, Map, Windowing},
     settings::{FloatSum, Merge, Phases},
 };
 
@@ -50,41 +57,91 @@ pub fn two_phase(plan: &Plan, states: States<'_>) -> Plan {
     split
 }
 
-/// The plan with these aggregates, by number, in two phases, of which the first gives these columns; the others in one.
-fn built(plan: &Plan, phases: &HashMap<usize, StreamSchema>) -> Plan {
+/// The first phase of an aggregate.
+struct First {
+    /// What it gives.
+    schema: StreamSchema,
+    /// Whether it runs in each input of the union whose rows are aggregated.
+    is_below_union: bool,
+}
+
+/// The plan with these aggregates, by number, in two phases; the others in one.
+fn built(plan: &Plan, phases: &HashMap<usize, First>) -> Plan {
     let mut built = Plan::new(plan.settings.clone());
     built.costs = plan.costs.clone();
     let mut moved: HashMap<NodeId, NodeId> = HashMap::new();
-    for (id, planned) in plan.nodes().filter(|(_, planned)| !matches!(planned.node, Node::Partial(_))) {
-        let (inputs, aggregate) = match plan.aggregated(id) {
-            Some((input, aggregate)) => (vec![input], Some(aggregate)),
-            None => (planned.inputs.clone(), None),
-        };
-        let mut inputs: Vec<_> = inputs.iter().map(|input| moved[input]).collect();
-        let mut node = aggregate.map_or_else(|| planned.node.clone(), |aggregate| Node::Aggregate(aggregate.clone()));
-        if let (Some(aggregate), Some(schema)) = (aggregate, phases.get(&planned.number)) {
-            let (schema, number) = (schema.clone(), planned.number);
-            let columns = &schema.columns;
-            let keys = (0..aggregate.keys.len()).map(|key| {
-                let (table, field) = columns.qualified_field(name_width(aggregate) + key);
-                Expr::Column(Column::new(table.cloned(), field.name()))
-            });
-            node = Node::Aggregate(Aggregate { keys: keys.collect(), ..aggregate.clone() });
-            inputs = vec![built.put(PlanNode { node: Node::Partial(aggregate.clone()), inputs, schema, number })];
+    for (id, planned) in plan.nodes().filter(|(id, _)| !plan.is_of_first_phase(*id)) {
+        let mut inputs: Vec<_> = plan.inputs_in_one_phase(id).iter().map(|input| moved[input]).collect();
+        let (mut node, mut schema, number) = (planned.node.clone(), given(plan, id).clone(), planned.number);
+        if let Some((_, aggregate)) = plan.aggregated(id) {
+            node = Node::Aggregate(aggregate.clone());
+            if let Some(First { schema, is_below_union }) = phases.get(&number) {
+                let columns = &schema.columns;
+                let keys = (0..aggregate.keys.len()).map(|key| {
+                    let (table, field) = columns.qualified_field(name_width(aggregate) + key);
+                    Expr::Column(Column::new(table.cloned(), field.name()))
+                });
+                node = Node::Aggregate(Aggregate { keys: keys.collect(), ..aggregate.clone() });
+                if !is_below_union {
+                    let (node, schema) = (Node::Partial(aggregate.clone()), schema.clone());
+                    inputs = vec![built.put(PlanNode { node, inputs, schema, number })];
+                }
+            }
         }
-        let (schema, number) = (planned.schema.clone(), planned.number);
+        if let Some((aggregate, number, states)) = below(plan, id, phases) {
+            for input in &mut inputs {
+                let renamed = renamed(&mut built, *input, &schema, planned.number);
+                let (node, schema) = (Node::Partial(aggregate.clone()), states.clone());
+                *input = built.put(PlanNode { node, inputs: vec![renamed], schema, number });
+            }
+            schema = states.clone();
+        }
         moved.insert(id, built.put(PlanNode { node, inputs, schema, number }));
     }
     built
 }
 
+/// What a node gives where no aggregate has two phases: a union rows, and no states.
+fn given(plan: &Plan, id: NodeId) -> &StreamSchema {
+    let planned = plan.node(id);
+    let states = planned.inputs.first().map(|input| plan.node(*input)).filter(|_| matches!(planned.node, Node::Union));
+    match states.filter(|states| matches!(states.node, Node::Partial(_))) {
+        Some(states) => &plan.node(states.inputs[0]).schema,
+        None => &planned.schema,
+    }
+}
+
+/// The aggregate, with its number, whose first phase runs in each input of a union, and what that gives.
+fn below<'a>(
+    plan: &'a Plan,
+    id: NodeId,
+    phases: &'a HashMap<usize, First>,
+) -> Option<(&'a Aggregate, usize, &'a StreamSchema)> {
+    let consumer = plan.consumers(id).next().filter(|_| matches!(plan.node(id).node, Node::Union))?;
+    let number = plan.node(consumer).number;
+    let first = phases.get(&number).filter(|first| first.is_below_union)?;
+    Some((plan.aggregated(consumer)?.1, number, &first.schema))
+}
+
+/// The rows of a union's input under the union's names. What gives them has the union's number.
+fn renamed(plan: &mut Plan, input: NodeId, schema: &StreamSchema, number: usize) -> NodeId {
+    let given = &plan.node(input).schema;
+    if given == schema {
+        return input;
+    }
+    let expressions = given.columns.columns().into_iter().map(Expr::Column).collect();
+    let (node, schema) = (Node::Map(Map { expressions }), schema.clone());
+    plan.put(PlanNode { node, inputs: vec![input], schema, number })
+}
+
 /// What the first phase of an aggregate gives, if there may be one.
-fn first_phase(plan: &Plan, id: NodeId, states: States<'_>) -> Option<StreamSchema> {
+fn first_phase(plan: &Plan, id: NodeId, states: States<'_>) -> Option<First> {
     let planned = plan.node(id);
     let Node::Aggregate(aggregate) = &planned.node else { return None };
-    let drafts = cut::drafts(plan);
-    let draft = drafts.iter().find(|draft| draft.nodes[0] == id)?;
-    if draft.inputs.len() != 1 || plan.settings.phases == Phases::One {
+    let is_below_union = cut::absorbable(plan, planned.inputs[0]);
+    // One that is fused has its rows from where they are aggregated already.
+    let begins = |nodes: &[NodeId]| nodes[0] == id || (is_below_union && nodes.starts_with(&[planned.inputs[0], id]));
+    if !cut::drafts(plan).iter().any(|draft| begins(&draft.nodes)) || plan.settings.phases == Phases::One {
         return None;
     }
     // What is late for a silent partition that wakes up is known where all partitions come together only.
@@ -112,7 +169,8 @@ fn first_phase(plan: &Plan, id: NodeId, states: States<'_>) -> Option<StreamSche
         fields.extend(states(call, &input.columns)?.into_iter().enumerate().map(named));
     }
     let columns = DFSchema::new_with_metadata(fields, HashMap::new()).ok()?;
-    Some(StreamSchema::plain(Arc::new(columns), planned.schema.is_bounded))
+    let schema = StreamSchema::plain(Arc::new(columns), planned.schema.is_bounded);
+    Some(First { schema, is_below_union })
 }
 
 /// How many columns name a pane before keys and states.
@@ -122,12 +180,13 @@ fn name_width(aggregate: &Aggregate) -> usize {
 
 /// Whether the first phase of the aggregate of this number is worth it: several instances share its rows, and make fewer states of them.
 fn gains(plan: &Plan, number: usize) -> bool {
-    let is_first_phase = |id: NodeId| plan.node(id).number == number && matches!(plan.node(id).node, Node::Partial(_));
+    let is_first_phase =
+        |id: &NodeId| plan.node(*id).number == number && matches!(plan.node(*id).node, Node::Partial(_));
     let drafts = cut::drafts(plan);
-    let of = |draft: usize| drafts[draft].nodes.iter().copied().find(|id| is_first_phase(*id)).map(|id| (draft, id));
-    let Some((draft, id)) = (0..drafts.len()).find_map(of) else { return false };
-    let senders = cut::most(&drafts, SubqueryId(draft));
-    senders > 1 && states_per_row(plan, id, senders) <= MOST_STATES
+    let of = |draft: usize| drafts[draft].nodes.iter().copied().find(is_first_phase).map(|id| (draft, id));
+    let phases: Vec<_> = (0..drafts.len()).filter_map(of).collect();
+    let senders = phases.iter().map(|(draft, _)| cut::most(&drafts, SubqueryId(*draft))).sum();
+    phases.first().is_some_and(|(_, id)| senders > 1 && states_per_row(plan, *id, senders) <= MOST_STATES)
 }
 
 /// Above so many states per row a first phase costs more than it saves.

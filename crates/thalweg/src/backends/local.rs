@@ -86,7 +86,7 @@ impl Compiler<'_> {
     fn stage(&self, subquery: &Subquery) -> Result<Stage> {
         let mut inputs = Vec::new();
         for (number, input) in subquery.inputs.iter().enumerate() {
-            let keys = self.keys(subquery.nodes[0], number, &input.route)?;
+            let keys = self.keys(subquery, number, &input.route)?;
             let (is_forward, is_dealt) = (input.route == Route::Forward, input.route == Route::RoundRobin);
             let is_in_turn = input.route == Route::InTurn;
             let is_ordered = matches!(input.route, Route::Gather(merge) if merge.puts_in_order());
@@ -114,11 +114,13 @@ impl Compiler<'_> {
         Ok(stage)
     }
 
-    /// What divides the rows that a node takes from one of its inputs, if they are divided.
-    fn keys(&self, id: NodeId, input: usize, route: &Route) -> Result<Option<KeyParts>> {
+    /// What divides the rows that a subquery takes from one of its inputs, if they are divided.
+    fn keys(&self, subquery: &Subquery, input: usize, route: &Route) -> Result<Option<KeyParts>> {
         let Route::Keyed { keys, .. } = route else { return Ok(None) };
-        let label = self.plan.label(id);
-        let input = &self.plan.node(self.plan.node(id).inputs[input]).schema.columns;
+        let first = subquery.nodes[0];
+        // A union has no keys of its own.
+        let label = self.plan.label(subquery.keyed.first().map_or(first, |keyed| keyed.node));
+        let input = &self.plan.node(self.plan.node(first).inputs[input]).schema.columns;
         let compiled = keys.iter().map(|key| compile_expression(key, input));
         let keys = compiled.collect::<Result<_>>().map_err(|error| error.in_node(&label))?;
         Ok(Some(KeyParts { label, keys }))
