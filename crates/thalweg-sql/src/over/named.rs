@@ -140,7 +140,7 @@ fn whole(mut spec: WindowSpec, windows: &HashMap<String, NamedWindowExpr>) -> Re
             .at(script::span(name.span)));
     }
     if !spec.partition_by.is_empty() {
-        return Err(twice("its PARTITION BY"));
+        return Err(twice("its PARTITION BY, or clauses of its own,"));
     }
     if !spec.order_by.is_empty() && !base.order_by.is_empty() {
         return Err(twice("an ORDER BY"));
