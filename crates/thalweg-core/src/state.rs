@@ -85,20 +85,6 @@ impl fmt::Display for Held {
     }
 }
 
-#[cfg(test)]
-mod held_tests {
-    use super::*;
-
-    #[test]
-    fn what_instances_hold_is_added_up_and_what_they_share_is_not() {
-        let windows = |count| Held { is_shared: true, ..Held::new(count, ["open window", "open windows"]) };
-        let groups = |count| Held::new(count, ["group", "groups"]);
-        let all = Held::together(&[vec![windows(1), groups(1)], vec![], vec![windows(2), groups(93)]]);
-        assert_eq!(all.iter().map(Held::to_string).collect::<Vec<_>>(), ["2 open windows", "94 groups"]);
-        assert_eq!((windows(1).to_string(), groups(0).to_string()), ("1 open window".into(), "0 groups".into()));
-    }
-}
-
 impl KeyGroup {
     /// Where an operator without keys, which has one instance, keeps all its state.
     pub const FIRST: Self = Self(0);
@@ -219,6 +205,15 @@ mod tests {
     use arrow_array::{ArrayRef, Int32Array};
 
     use super::*;
+
+    #[test]
+    fn what_instances_hold_is_added_up_and_what_they_share_is_not() {
+        let windows = |count| Held { is_shared: true, ..Held::new(count, ["open window", "open windows"]) };
+        let groups = |count| Held::new(count, ["group", "groups"]);
+        let all = Held::together(&[vec![windows(1), groups(1)], vec![], vec![windows(2), groups(93)]]);
+        assert_eq!(all.iter().map(Held::to_string).collect::<Vec<_>>(), ["2 open windows", "94 groups"]);
+        assert_eq!((windows(1).to_string(), groups(0).to_string()), ("1 open window".into(), "0 groups".into()));
+    }
 
     #[test]
     fn every_hash_has_a_group_and_every_group_has_hashes() {

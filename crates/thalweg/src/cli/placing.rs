@@ -26,11 +26,11 @@ pub fn set(engine: &mut Engine, arguments: &Parallel) -> Result<()> {
     parallelism.chain(strategy).try_for_each(|(key, value)| engine.sql(&format!("SET '{key}' = '{value}'")).map(drop))
 }
 
-/// The costs in a file to which others are added; none, if it is not there yet.
+/// The costs in a file to which others are added; none, if it is not there yet, or can only be written, as a terminal.
 ///
 /// Errors: as [`place`].
 pub fn kept(path: Option<&Path>) -> Result<CostFile> {
-    path.filter(|path| path.exists()).map_or_else(|| Ok(CostFile::default()), read)
+    path.filter(|path| path.is_file()).map_or_else(|| Ok(CostFile::default()), read)
 }
 
 /// Writes costs into a file.
