@@ -98,10 +98,28 @@ const QUERIES: &[&str] = &[
        UNION ALL SELECT ts, n % 4 AS m, k, 'other' FROM s), ts, INTERVAL '1' MINUTE) GROUP BY window_end, k",
     "SELECT window_end, k, count(DISTINCT n) FROM TUMBLE((SELECT ts, k, n FROM s WHERE n % 2 = 0
        UNION ALL SELECT ts, k, -n FROM s), ts, INTERVAL '1' MINUTE) GROUP BY window_end, k ORDER BY window_end, k",
+    "SELECT window_end, k, count(*), sum(n), max(c) FROM TUMBLE((SELECT ts, k, n, count(*) OVER w AS c FROM s WINDOW w AS (
+       PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '40' SECOND PRECEDING AND CURRENT ROW)), ts, INTERVAL '1' MINUTE)
+     WHERE c % 3 <> 1 GROUP BY window_end, k",
+    "SELECT wt, k, t, c, sum(c) OVER w FROM (SELECT window_time AS wt, k, t, count(*) AS c
+       FROM TUMBLE(s, ts, INTERVAL '1' MINUTE) GROUP BY window_time, window_end, k, t) WHERE c <> 3
+     WINDOW w AS (PARTITION BY k ORDER BY wt RANGE BETWEEN INTERVAL '2' MINUTE PRECEDING AND CURRENT ROW)",
+    "SELECT k, n, m, max(m) OVER (PARTITION BY t, k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)
+     FROM (SELECT ts, k, t, n, sum(n) OVER w AS m FROM s WINDOW w AS (PARTITION BY k ORDER BY ts
+       RANGE BETWEEN INTERVAL '40' SECOND PRECEDING AND INTERVAL '10' SECOND FOLLOWING))",
+    "SELECT k, n, m, sum(m) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '30' SECOND PRECEDING AND CURRENT ROW)
+     FROM (SELECT a.ts, b.k, a.n, b.n AS m FROM s a JOIN s b ON a.k = b.k
+       AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '45' SECOND)",
+    "SELECT window_end, k, sum(m), count(DISTINCT c) FROM TUMBLE((SELECT ts, k, m, count(*) OVER w AS c
+       FROM (SELECT a.ts, a.k, b.n AS m FROM s a LEFT JOIN s b ON a.k = b.k AND a.n % 3 = b.n % 3
+         AND b.ts BETWEEN a.ts - INTERVAL '20' SECOND AND a.ts + INTERVAL '45' SECOND)
+       WINDOW w AS (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '30' SECOND PRECEDING AND CURRENT ROW)),
+       ts, INTERVAL '1' MINUTE) GROUP BY window_end, k",
 ];
 
 /// The queries, by number.
-const ALL: [usize; 23] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22];
+const ALL: [usize; 28] =
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27];
 
 /// In these queries rows stand in the order of their partition, or depend on it, and there is only one.
 const OF_ONE_PARTITION: Range<usize> = 8..15;

@@ -1,4 +1,4 @@
-//! Strategies: whatever is placed together, and in however many instances, the rows are those of one instance; and aggregates
+//! Strategies: whatever is placed together, and in however many instances, the rows are those of one instance; and neighbours
 //! that partition alike need one exchange.
 
 use std::{
@@ -295,6 +295,77 @@ const IN_WINDOWS: [(&str, Option<&str>); 4] = [
         None,
     ),
 ];
+
+/// Joins and aggregates over the rows around each row, with what follows them, and what is said of that.
+const AROUND: [(&str, Option<&str>); 15] = [
+    ("SELECT k, max(v) AS m, count(*) AS n FROM (PAIRS) GROUP BY k", Some("same keys")),
+    ("SELECT j, max(u) AS m, count(*) AS n FROM (PAIRS) GROUP BY j", Some("same keys")),
+    ("SELECT w, k, count(*) AS n FROM (PAIRS) WHERE v <> u GROUP BY w, k", Some("same keys")),
+    ("SELECT j, k, u, v, sum(u) OVER (PARTITION BY j ORDER BY ts FRAME) AS m FROM (PAIRS)", Some("same keys")),
+    ("SELECT k, count(*) AS n FROM (OUTER PAIRS) GROUP BY k", Some("same keys")),
+    ("SELECT k, w, v, m, max(m) OVER (PARTITION BY w, k ORDER BY ts FRAME) AS n FROM (RUNNING)", Some("same keys")),
+    ("SELECT k, count(*) AS n, max(m) AS m FROM (RUNNING) GROUP BY k", Some("same keys")),
+    (
+        "SELECT window_end, k, count(*) AS n, max(m) AS m FROM TUMBLE((RUNNING), ts, INTERVAL '10' SECOND) GROUP BY window_end, k",
+        Some("same keys"),
+    ),
+    (
+        "SELECT k, w, n, sum(n) OVER (PARTITION BY k ORDER BY ts FRAME) AS m FROM (COUNTED)",
+        Some("same keys, by k alone"),
+    ),
+    // What is null for want of a partner is not where the key is; a column of one side only is the other's where they are equal.
+    ("SELECT j, count(*) AS n FROM (OUTER PAIRS) GROUP BY j", None),
+    ("SELECT v, count(*) AS n FROM (PAIRS) GROUP BY v", None),
+    // A join is never divided by fewer keys.
+    ("SELECT k, count(*) AS n FROM (PAIRS OF WORDS) GROUP BY k", None),
+    ("SELECT w, count(*) AS n FROM (RUNNING) GROUP BY w", None),
+    ("SELECT k % 2 AS k, count(*) AS n FROM (RUNNING) GROUP BY k % 2", None),
+    ("SELECT n, w, k, count(*) OVER (PARTITION BY n ORDER BY ts FRAME) AS m FROM (COUNTED)", None),
+];
+
+fn around() -> impl Iterator<Item = (String, Option<&'static str>)> {
+    let near = "b.ts BETWEEN a.ts - INTERVAL '5' SECOND AND a.ts + INTERVAL '3' SECOND";
+    let pairs = move |join: &str, on: &str| {
+        format!("SELECT a.ts, a.k, a.w, a.v, b.k AS j, b.v AS u FROM t a {join} t b ON a.k = b.k AND {on}{near}")
+    };
+    let frame = "RANGE BETWEEN INTERVAL '6' SECOND PRECEDING AND CURRENT ROW";
+    AROUND.into_iter().map(move |(sql, said)| {
+        let sql = sql.replace("OUTER PAIRS", &pairs("LEFT JOIN", "a.v < b.v AND "));
+        let sql = sql.replace("PAIRS OF WORDS", &pairs("JOIN", "a.w = b.w AND ")).replace("PAIRS", &pairs("JOIN", ""));
+        let running = "SELECT ts, k, w, v, sum(v) OVER (PARTITION BY k ORDER BY ts FRAME) AS m FROM t";
+        let counted = format!(
+            "SELECT window_time AS ts, k, w, count(*) AS n FROM {WINDOW} GROUP BY window_time, window_end, k, w"
+        );
+        let sql = sql.replace("RUNNING", running).replace("COUNTED", &counted).replace("FRAME", frame);
+        (sql, said)
+    })
+}
+
+#[test]
+fn what_follows_rows_around_a_row_has_the_rows_of_one_instance() {
+    for (sql, _) in around() {
+        check_in_order(|engine| engine.sql(&sql).unwrap());
+    }
+}
+
+#[test]
+fn joins_and_what_partitions_as_they_do_are_fused() {
+    for (sql, said) in around() {
+        let text = explained("subquery-cluster", &sql);
+        match said {
+            Some(said) => {
+                assert!(
+                    text.contains("[fused with subquery ") && text.contains(&format!(": {said}]")),
+                    "{sql}\n{text}"
+                );
+                let exchanges = 1 + text.matches("IntervalJoin").count();
+                assert_eq!(text.matches("128 key groups").count(), exchanges, "{sql}\n{text}");
+            }
+            None => assert!(!text.contains("fused"), "{sql}\n{text}"),
+        }
+        assert!(!explained("query-cluster", &sql).contains("fused"), "{sql}");
+    }
+}
 
 fn cascades() -> impl Iterator<Item = (String, Option<&'static str>)> {
     let windowed = IN_WINDOWS.into_iter().map(|(sql, said)| (sql.replace("WINDOWED", WINDOW), said));

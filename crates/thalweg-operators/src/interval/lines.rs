@@ -288,6 +288,12 @@ impl Lines {
         Ok(hashes.into_iter().map(|hash| groups.of(hash)).collect())
     }
 
+    /// The key group of each key, by these of its columns.
+    pub fn key_groups_by(&self, groups: KeyGroups, by: &[usize]) -> Result<Vec<KeyGroup>> {
+        let hashes = self.groups.hashes_by(&self.encoder, by)?;
+        Ok(hashes.into_iter().map(|hash| groups.of(hash)).collect())
+    }
+
     /// The columns of these keys.
     pub fn columns(&self, keys: Vec<u32>) -> Result<Vec<arrow_array::ArrayRef>> {
         self.groups.columns(&self.encoder, &keys.into())

@@ -35,6 +35,7 @@ pub struct Over {
     inputs: Vec<OverInput>,
     asked: Asked,
     key_groups: KeyGroups,
+    divided_by: Vec<usize>,
     has_positions: bool,
     output: SchemaRef,
     batch_rows: usize,
@@ -85,6 +86,8 @@ pub struct Parts {
     pub batch_rows: usize,
     /// Into how many groups keys are divided.
     pub key_groups: KeyGroups,
+    /// The keys, by number, that decide on the key group: all, unless the rows were divided for another node before.
+    pub divided_by: Vec<usize>,
     /// Whether rows say where they stand among those of all instances.
     pub has_positions: bool,
     /// How far behind the watermark rows still count.
@@ -101,7 +104,8 @@ impl Over {
     ///
     /// Errors: `Error::Query` if a key's type cannot be compared; `Error::Bug` if there is no input.
     pub fn new(parts: Parts) -> Result<Self> {
-        let Parts { inputs, key_types, frames, output, batch_rows, key_groups, has_positions, allowed } = parts;
+        let Parts { inputs, key_types, frames, output, batch_rows, key_groups, divided_by, has_positions, allowed } =
+            parts;
         let Some(base) = inputs.first() else { return Err(Error::bug("aggregates over the rows of no input")) };
         let asked = Asked::new(&base.calls, &frames, output.fields().len() - base.calls.len())?;
         let (ahead, back) =
@@ -115,6 +119,7 @@ impl Over {
             inputs,
             asked,
             key_groups,
+            divided_by,
             has_positions,
             output,
             batch_rows,
@@ -271,7 +276,7 @@ const IS_MEMBER: i64 = 2;
 impl Over {
     /// The rows of a key group: those of the first input, then others.
     fn entries_of(&self, group: KeyGroup) -> Result<[Vec<(Entry, i64)>; 2]> {
-        let groups = self.lines.key_groups(self.key_groups)?;
+        let groups = self.lines.key_groups_by(self.key_groups, &self.divided_by)?;
         let is_of = |entry: &&Entry| groups[entry.key as usize] == group;
         let members = self.lines.iter().chain(self.members.iter()).filter(is_of).map(|entry| (*entry, IS_MEMBER));
         let bases = self.bases.iter().filter(is_of).map(|entry| (*entry, IS_BASE));
@@ -319,7 +324,7 @@ impl State for Over {
     }
 
     fn forget(&mut self, group: KeyGroup) -> Result<()> {
-        let groups = self.lines.key_groups(self.key_groups)?;
+        let groups = self.lines.key_groups_by(self.key_groups, &self.divided_by)?;
         let Self { kept, lines, members, bases, .. } = self;
         lines.forget(|key| groups[key as usize] == group, |at| kept.release(at));
         for waiting in [members, bases] {

@@ -432,6 +432,7 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
                 output: Arc::clone(&output),
                 batch_rows: 9,
                 key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+                divided_by: vec![0],
                 has_positions: seed % 2 == 0,
                 allowed: Interval(0),
             };
@@ -510,6 +511,7 @@ fn differences_of_totals_are_to_the_bit_what_a_fresh_sum_is() {
                 output: Arc::clone(&output),
                 batch_rows: 9,
                 key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+                divided_by: vec![0],
                 has_positions: false,
                 allowed: Interval(0),
             };
@@ -558,6 +560,7 @@ fn what_nobody_can_see_any_more_takes_no_memory() {
             output: Arc::clone(&output),
             batch_rows: 1000,
             key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+            divided_by: vec![0],
             has_positions: false,
             allowed: Interval(0),
         };

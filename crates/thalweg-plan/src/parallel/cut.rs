@@ -37,7 +37,7 @@ pub struct Draft {
     pub inputs: Vec<SubqueryId>,
     /// How many instances there may be.
     pub size: Size,
-    /// The aggregates whose groups are divided among the instances.
+    /// The nodes whose keys are divided among the instances.
     pub keyed: Vec<Keyed>,
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{
     Exchange, ParallelPlan, Route, Subquery, SubqueryId,
     costs::Measured,
+    cut,
     deployment::Deployment,
     load::{Load, idle, loads},
     parallelize,
@@ -191,11 +192,11 @@ impl<'a> Explained<'a> {
         let keyed = &self.cut.subqueries[subquery.0].keyed;
         let (first, behind) = keyed.split_first()?;
         behind.iter().find(|keyed| keyed.node == node)?;
-        let Node::Aggregate(aggregate) = &self.plan.node(first.node).node else { return None };
-        let all = match first.by.len() == aggregate.keys.len() {
+        let all_keys = cut::keys(&self.plan.node(first.node).node, 0)?;
+        let all = match first.by.len() == all_keys.len() {
             true => String::new(),
             false => {
-                let keys = first.by.iter().map(|key| written(&aggregate.keys[*key])).collect::<Vec<_>>();
+                let keys = first.by.iter().map(|key| written(all_keys[*key])).collect::<Vec<_>>();
                 format!(", by {} alone", keys.join(", "))
             }
         };

@@ -3,7 +3,7 @@
 //! * [`cut`]: which nodes run together, by strategy
 //! * [`deal`]: which nodes get the batches of a source in turn
 //! * [`two_phase`]: aggregates that are split
-//! * [`fuse`]: aggregates that partition alike need one exchange
+//! * [`fuse`]: neighbours that partition alike need one exchange
 //! * [`order`]: where the rows of several instances are put in order
 //! * [`costs`]: what rows cost, and how many there are
 //! * [`load`]: what is to be done where, and what is left idle
@@ -55,13 +55,13 @@ pub struct Subquery {
     pub instances: usize,
     /// Where rows come from, by port of the first node.
     pub inputs: Vec<Exchange>,
-    /// The aggregates whose groups are divided among the instances: the first takes the exchange, the others are fused with it.
+    /// The nodes whose keys are divided among the instances: the first takes the exchange, the others are fused with it.
     pub keyed: Vec<Keyed>,
 }
 
 impl ParallelPlan {
     /// Whether the rows of a node say where they stand among those of all instances: somebody puts them in order, and no other
-    /// aggregate follows where they are.
+    /// node with keys follows where they are.
     pub fn has_positions(&self, id: NodeId) -> bool {
         let home =
             self.home(id).filter(|home| self.subqueries[home.0].keyed.last().is_some_and(|keyed| keyed.node == id));

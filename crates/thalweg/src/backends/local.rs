@@ -317,8 +317,7 @@ impl Compiler<'_> {
             }));
             return Ok(made);
         }
-        let keyed = self.cut.subqueries.iter().flat_map(|subquery| &subquery.keyed).find(|keyed| keyed.node == id);
-        let divided_by = keyed.map_or_else(|| (0..keys.len()).collect(), |keyed| keyed.by.clone());
+        let divided_by = self.divided_by(id, keys.len());
         let has_positions = self.cut.has_positions(id);
         let merges = self.plan.first_phase(id).is_some();
         made.push(make(move || {
@@ -336,6 +335,12 @@ impl Compiler<'_> {
             })
         }));
         Ok(made)
+    }
+
+    /// Which of so many keys of a node its state is divided by.
+    fn divided_by(&self, id: NodeId, keys: usize) -> Vec<usize> {
+        let keyed = self.cut.subqueries.iter().flat_map(|subquery| &subquery.keyed).find(|keyed| keyed.node == id);
+        keyed.map_or_else(|| (0..keys).collect(), |keyed| keyed.by.clone())
     }
 
     /// Aggregates over the rows around each row.
@@ -357,6 +362,7 @@ impl Compiler<'_> {
         };
         let frames: Vec<_> = over.frames.iter().map(frame).collect();
         let key_types = types(over.keys.iter(), self.input(id))?;
+        let divided_by = self.divided_by(id, over.keys.len());
         let (key_groups, settings) = (self.key_groups, self.settings());
         let (batch_rows, allowed, has_positions) =
             (settings.batch_rows, settings.late_allowed, self.cut.has_positions(id));
@@ -368,6 +374,7 @@ impl Compiler<'_> {
                 output: Arc::clone(&output),
                 batch_rows,
                 key_groups,
+                divided_by: divided_by.clone(),
                 has_positions,
                 allowed,
             })
