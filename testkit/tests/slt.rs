@@ -4,8 +4,10 @@
 //! `make goldens` writes what comes out into the files instead; read the difference before you commit it.
 
 use std::{
+    io::Write,
     path::{Path, PathBuf},
     sync::Mutex,
+    time::Instant,
 };
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -25,14 +27,21 @@ fn every_case_gives_its_rows_at_every_batch_size_and_parallelism() {
     let is_whole = std::env::var_os("THALWEG_PRODUCT").is_some();
     let mut found = Vec::new();
     files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/slt"), &mut found);
-    found.sort();
+    // Long files first, so that none is left over for one thread at the end.
+    found.sort_by_key(|path| std::cmp::Reverse(path.metadata().map_or(0, |of| of.len())));
     let (waiting, results) = (Mutex::new(found.iter()), Mutex::new(Vec::new()));
     let next = || waiting.lock().unwrap().next();
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 while let Some(path) = next() {
+                    let began = Instant::now();
                     let checked = testkit::slt::check_file(path, bless, is_whole).unwrap();
+                    if is_whole {
+                        // That takes long. What is printed otherwise is kept until the test is over.
+                        let ((count, wrong), took) = (&checked, began.elapsed().as_secs());
+                        writeln!(std::io::stderr(), "{}: {count} cases in {took} s{wrong}", path.display()).unwrap();
+                    }
                     results.lock().unwrap().push((path, checked));
                 }
             });

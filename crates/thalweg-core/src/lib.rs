@@ -10,7 +10,7 @@
 //! * [`selection`], [`positions`], [`batch`]: rows in columns, which of them are still in, and where they stand
 //! * [`event`]: what travels on a pipe
 //! * [`operator`]: behaviour, the second waist of the engine
-//! * [`state`]: what outlives a batch, by key group
+//! * [`snapshot`], [`state`]: what outlives a batch, by key group
 //! * [`expression`], [`aggregate`]: values computed from batches
 //! * [`connector`]: where rows come from and go to
 
@@ -25,6 +25,7 @@ pub mod near;
 pub mod operator;
 pub mod positions;
 pub mod selection;
+pub mod snapshot;
 pub mod state;
 pub mod time;
 pub mod types;
@@ -36,6 +37,7 @@ pub use event::{Epoch, Event};
 pub use operator::{Frontier, Operator, Output, Port, Progress};
 pub use positions::Positions;
 pub use selection::Selection;
+pub use snapshot::Snapshot;
 pub use state::{Held, KeyGroup, KeyGroups, State};
 pub use time::{Interval, Timestamp};
 pub use window::Window;

@@ -1,14 +1,11 @@
-//! What outlives a batch: saved, loaded and forgotten by key group, one group at a time, to and from plain bytes.
+//! What outlives a batch: saved, loaded and forgotten by key group, one group at a time, as snapshots.
 //!
 //! Checkpoints, recovery at another parallelism, adaptive partitioning, live change of a query and another engine's
 //! rescaling are all made of these three calls.
 
-use std::{fmt, io::Cursor};
+use std::fmt;
 
-use arrow_array::RecordBatch;
-use arrow_ipc::{reader::StreamReader, writer::StreamWriter};
-
-use crate::{Error, Result};
+use crate::{Result, Snapshot};
 
 /// A share of all keys: those whose hash falls into one of a query's equal ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,17 +17,17 @@ pub struct KeyGroups(u16);
 
 /// The state of one operator.
 pub trait State {
-    /// What belongs to the key group, as bytes; the state stays as it is. Empty where there is nothing.
-    fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>>;
+    /// What belongs to the key group; the state stays as it is. Empty where there is nothing.
+    fn save(&mut self, group: KeyGroup) -> Result<Snapshot>;
 
     /// Takes in what `save` gave for the key group, here or elsewhere. The group must not be present.
-    fn load(&mut self, group: KeyGroup, bytes: &[u8]) -> Result<()>;
+    fn load(&mut self, group: KeyGroup, snapshot: &Snapshot) -> Result<()>;
 
     /// Drops what belongs to the key group: another instance has it now.
     fn forget(&mut self, group: KeyGroup) -> Result<()>;
 
     /// Saves and forgets several key groups: what `save` gives for each. A state that is searched for a group can do so once for all.
-    fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Vec<u8>>> {
+    fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Snapshot>> {
         let mut saved = Vec::with_capacity(groups.len());
         for group in groups {
             saved.push(self.save(*group)?);
@@ -119,91 +116,8 @@ impl Default for KeyGroups {
     }
 }
 
-/// Writes a snapshot: a version, then numbers and batches in the order in which they will be read.
-///
-/// ```text
-/// u16 version | i64 ... | u64 length, Arrow IPC stream | ...       all little-endian
-/// ```
-pub struct Writer(Vec<u8>);
-
-impl Writer {
-    /// A snapshot whose layout has this version.
-    pub fn new(version: u16) -> Self {
-        Self(version.to_le_bytes().to_vec())
-    }
-
-    /// Appends a number.
-    pub fn number(&mut self, value: i64) {
-        self.0.extend(value.to_le_bytes());
-    }
-
-    /// Appends rows.
-    pub fn batch(&mut self, batch: &RecordBatch) -> Result<()> {
-        let at = self.0.len();
-        self.number(0);
-        let mut stream = StreamWriter::try_new(&mut self.0, &batch.schema())?;
-        stream.write(batch)?;
-        stream.finish()?;
-        drop(stream);
-        let length = (self.0.len() - at - 8) as i64;
-        self.0[at..at + 8].copy_from_slice(&length.to_le_bytes());
-        Ok(())
-    }
-
-    /// The snapshot.
-    pub fn finish(self) -> Vec<u8> {
-        self.0
-    }
-}
-
-/// Reads what a [`Writer`] wrote; a snapshot that is cut short or of another version is an error, never a panic.
-pub struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    /// Opens a snapshot of this version.
-    pub fn new(bytes: &'a [u8], version: u16) -> Result<Self> {
-        let mut reader = Self(bytes);
-        let found = u16::from_le_bytes(reader.take(2)?.try_into().expect("two bytes"));
-        if found != version {
-            return Err(Error::environment(format!("the snapshot has version {found}, expected {version}")));
-        }
-        Ok(reader)
-    }
-
-    /// The next number.
-    pub fn number(&mut self) -> Result<i64> {
-        Ok(i64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
-    }
-
-    /// The next rows.
-    pub fn batch(&mut self) -> Result<RecordBatch> {
-        let length = usize::try_from(self.number()?).map_err(|_| cut_short())?;
-        let mut stream = StreamReader::try_new(Cursor::new(self.take(length)?), None)?;
-        Ok(stream.next().ok_or_else(cut_short)??)
-    }
-
-    /// Whether all has been read.
-    pub fn is_at_end(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn take(&mut self, length: usize) -> Result<&'a [u8]> {
-        let (head, tail) = self.0.split_at_checked(length).ok_or_else(cut_short)?;
-        self.0 = tail;
-        Ok(head)
-    }
-}
-
-fn cut_short() -> Error {
-    Error::environment("the snapshot is cut short")
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow_array::{ArrayRef, Int32Array};
-
     use super::*;
 
     #[test]
@@ -220,28 +134,5 @@ mod tests {
         let groups = KeyGroups::new(5).unwrap();
         let hashes = [0, 1 << 62, 1 << 63, 3 << 62, u64::MAX];
         assert_eq!(hashes.map(|h| groups.of(h).0), [0, 1, 2, 3, 4]);
-    }
-
-    #[test]
-    fn a_snapshot_reads_back_and_bad_bytes_are_an_error() {
-        let rows = RecordBatch::try_from_iter([("a", Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef)]).unwrap();
-        let mut writer = Writer::new(3);
-        writer.number(-7);
-        writer.batch(&rows).unwrap();
-        let bytes = writer.finish();
-        let mut reader = Reader::new(&bytes, 3).unwrap();
-        assert_eq!(reader.number().unwrap(), -7);
-        assert_eq!(reader.batch().unwrap(), rows);
-        assert!(reader.is_at_end());
-        assert_eq!(Reader::new(&bytes, 4).err().unwrap().to_string(), "the snapshot has version 3, expected 4");
-        for end in 0..bytes.len() {
-            let all = || -> Result<()> {
-                let mut reader = Reader::new(&bytes[..end], 3)?;
-                reader.number()?;
-                reader.batch()?;
-                Ok(())
-            };
-            assert!(all().is_err(), "cut at {end}");
-        }
     }
 }

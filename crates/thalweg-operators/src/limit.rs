@@ -1,9 +1,6 @@
 //! Passes some rows only, then wants nothing more.
 
-use thalweg_core::{
-    Batch, KeyGroup, Operator, Output, Port, Progress, Result, Selection, State,
-    state::{Reader, Writer},
-};
+use thalweg_core::{Batch, KeyGroup, Operator, Output, Port, Progress, Result, Selection, Snapshot, State};
 
 /// Drops `skip` rows, passes `fetch`, and then says that nothing more is wanted.
 ///
@@ -40,19 +37,19 @@ impl Operator for Limit {
 }
 
 impl State for Limit {
-    fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
+    fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
         if group != KeyGroup::FIRST {
-            return Ok(Vec::new());
+            return Ok(Snapshot::default());
         }
-        let mut snapshot = Writer::new(VERSION);
+        let mut snapshot = Snapshot::new(VERSION);
         snapshot.number(self.skip as i64);
         snapshot.number(self.fetch as i64);
-        Ok(snapshot.finish())
+        Ok(snapshot)
     }
 
-    fn load(&mut self, group: KeyGroup, bytes: &[u8]) -> Result<()> {
+    fn load(&mut self, group: KeyGroup, snapshot: &Snapshot) -> Result<()> {
         if group == KeyGroup::FIRST {
-            let mut snapshot = Reader::new(bytes, VERSION)?;
+            let mut snapshot = snapshot.read(VERSION)?;
             self.skip = snapshot.number()? as usize;
             self.fetch = snapshot.number()? as usize;
         }

@@ -2,8 +2,7 @@
 
 use arrow_schema::SchemaRef;
 use thalweg_core::{
-    Batch, Frontier, Held, KeyGroup, Operator, Output, Port, Progress, Result, Selection, State, Timestamp,
-    state::{Reader, Writer},
+    Batch, Frontier, Held, KeyGroup, Operator, Output, Port, Progress, Result, Selection, Snapshot, State, Timestamp,
 };
 
 use crate::rows;
@@ -119,20 +118,20 @@ impl Operator for Rebatch {
 }
 
 impl State for Rebatch {
-    fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
+    fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
         if group != KeyGroup::FIRST {
-            return Ok(Vec::new());
+            return Ok(Snapshot::default());
         }
-        let mut snapshot = Writer::new(VERSION);
+        let mut snapshot = Snapshot::new(VERSION);
         snapshot.number(self.reached.0);
         snapshot.number(self.waits_since.0);
         rows::save(&self.waiting, &mut snapshot)?;
-        Ok(snapshot.finish())
+        Ok(snapshot)
     }
 
-    fn load(&mut self, group: KeyGroup, bytes: &[u8]) -> Result<()> {
+    fn load(&mut self, group: KeyGroup, snapshot: &Snapshot) -> Result<()> {
         if group == KeyGroup::FIRST {
-            let mut snapshot = Reader::new(bytes, VERSION)?;
+            let mut snapshot = snapshot.read(VERSION)?;
             self.reached = Timestamp(snapshot.number()?);
             self.waits_since = Timestamp(snapshot.number()?);
             self.waiting = rows::load(&mut snapshot)?;

@@ -5,21 +5,18 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray, types::*};
 use arrow_schema::DataType;
 use arrow_select::concat::concat_batches;
-use thalweg_core::{
-    Batch, Result, Timestamp,
-    state::{Reader, Writer},
-};
+use thalweg_core::{Batch, Result, Snapshot, Timestamp, snapshot::Reader};
 
 /// Writes the selected rows of all batches, with the watermark that each met.
-pub fn save(batches: &[Batch], snapshot: &mut Writer) -> Result<()> {
+pub fn save(batches: &[Batch], snapshot: &mut Snapshot) -> Result<()> {
     snapshot.number(batches.len() as i64);
     for batch in batches {
-        snapshot.batch(&batch.compact()?)?;
+        snapshot.rows(batch.compact()?);
         let met = batch.behind().map(|behind| batch.rows().map(|row| behind[row].0).collect::<Vec<_>>());
         snapshot.number(i64::from(met.is_some()));
         if let Some(met) = met {
             let column = Arc::new(Int64Array::from(met)) as ArrayRef;
-            snapshot.batch(&RecordBatch::try_from_iter([("met", column)])?)?;
+            snapshot.rows(RecordBatch::try_from_iter([("met", column)])?);
         }
     }
     Ok(())
@@ -31,11 +28,11 @@ pub fn load(snapshot: &mut Reader<'_>) -> Result<Vec<Batch>> {
 }
 
 fn load_one(snapshot: &mut Reader<'_>) -> Result<Batch> {
-    let batch = Batch::new(snapshot.batch()?);
+    let batch = Batch::new(snapshot.rows()?);
     if snapshot.number()? == 0 {
         return Ok(batch);
     }
-    let met = snapshot.batch()?;
+    let met = snapshot.rows()?;
     let met = arrow_array::cast::as_primitive_array::<arrow_array::types::Int64Type>(met.column(0));
     Ok(batch.with_behind(met.values().iter().map(|t| Timestamp(*t)).collect()))
 }

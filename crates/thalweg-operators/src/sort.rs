@@ -7,9 +7,8 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::{SchemaRef, SortOptions};
 use arrow_select::take::take_record_batch;
 use thalweg_core::{
-    Batch, Error, Frontier, Held, KeyGroup, Operator, Output, Port, Progress, Result, State, Timestamp,
+    Batch, Error, Frontier, Held, KeyGroup, Operator, Output, Port, Progress, Result, Snapshot, State, Timestamp,
     expression::Expression,
-    state::{Reader, Writer},
 };
 
 use crate::rows;
@@ -128,18 +127,18 @@ impl Operator for Sort {
 }
 
 impl State for Sort {
-    fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
+    fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
         if group != KeyGroup::FIRST {
-            return Ok(Vec::new());
+            return Ok(Snapshot::default());
         }
-        let mut snapshot = Writer::new(VERSION);
+        let mut snapshot = Snapshot::new(VERSION);
         rows::save(&self.waiting, &mut snapshot)?;
-        Ok(snapshot.finish())
+        Ok(snapshot)
     }
 
-    fn load(&mut self, group: KeyGroup, bytes: &[u8]) -> Result<()> {
+    fn load(&mut self, group: KeyGroup, snapshot: &Snapshot) -> Result<()> {
         if group == KeyGroup::FIRST {
-            self.waiting = rows::load(&mut Reader::new(bytes, VERSION)?)?;
+            self.waiting = rows::load(&mut snapshot.read(VERSION)?)?;
         }
         Ok(())
     }

@@ -9,8 +9,7 @@ use arrow_schema::{DataType, SchemaRef, TimeUnit};
 use arrow_select::take::take;
 pub use clock::Clock;
 use thalweg_core::{
-    Batch, Frontier, Interval, KeyGroup, Operator, Output, Port, Progress, Result, State, Timestamp,
-    state::{Reader, Writer},
+    Batch, Frontier, Interval, KeyGroup, Operator, Output, Port, Progress, Result, Snapshot, State, Timestamp,
     window::Grid,
 };
 
@@ -192,22 +191,22 @@ impl Operator for Window {
 }
 
 impl State for Window {
-    fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
+    fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
         if group != KeyGroup::FIRST {
-            return Ok(Vec::new());
+            return Ok(Snapshot::default());
         }
-        let mut snapshot = Writer::new(VERSION);
+        let mut snapshot = Snapshot::new(VERSION);
         snapshot.number(self.reached.0);
         snapshot.number(self.anchor.unwrap_or(Timestamp::MAX).0);
         let batches: Vec<_> = self.waiting.iter().map(|waiting| waiting.rows.clone()).collect();
         rows::save(&batches, &mut snapshot)?;
         self.waiting.iter().for_each(|waiting| snapshot.number(waiting.reached.0));
-        Ok(snapshot.finish())
+        Ok(snapshot)
     }
 
-    fn load(&mut self, group: KeyGroup, bytes: &[u8]) -> Result<()> {
+    fn load(&mut self, group: KeyGroup, snapshot: &Snapshot) -> Result<()> {
         if group == KeyGroup::FIRST {
-            let mut snapshot = Reader::new(bytes, VERSION)?;
+            let mut snapshot = snapshot.read(VERSION)?;
             self.reached = Timestamp(snapshot.number()?);
             match Timestamp(snapshot.number()?) {
                 Timestamp::MAX => self.anchor = None,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use thalweg_core::{
-    Batch, Epoch, Event, Frontier, KeyGroup, Operator, Output, Port, Progress, Result, State, Timestamp,
+    Batch, Epoch, Event, Frontier, KeyGroup, Operator, Output, Port, Progress, Result, Snapshot, State, Timestamp,
 };
 
 use crate::{
@@ -325,12 +325,13 @@ impl Chain {
         let Some(state) = link.operator.state() else { return Ok(()) };
         let mut saved = Vec::new();
         for group in &self.key_groups {
-            saved.push((*group, state.save(*group)?));
+            // As bytes, as a fresh process would find them.
+            saved.push((*group, state.save(*group)?.to_bytes()?));
         }
         let mut fresh = (link.parts.make)()?;
         if let Some(state) = fresh.state() {
             for (group, bytes) in saved.iter().filter(|(_, bytes)| !bytes.is_empty()) {
-                state.load(*group, bytes)?;
+                state.load(*group, &Snapshot::from_bytes(bytes)?)?;
             }
         }
         link.operator = fresh;

@@ -33,11 +33,8 @@ use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::{DataType, SchemaRef};
 use arrow_select::take::take;
 use thalweg_core::{
-    Batch, Error, Frontier, Held, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, State, Timestamp,
-    Window,
-    aggregate::Aggregate as Function,
-    expression::Expression,
-    state::{Reader, Writer},
+    Batch, Error, Frontier, Held, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, Snapshot, State,
+    Timestamp, Window, aggregate::Aggregate as Function, expression::Expression,
 };
 
 use groups::KeyEncoder;
@@ -324,9 +321,9 @@ impl Aggregate {
 }
 
 /// Writes groups of a pane, with its name.
-fn put_pane(snapshot: &mut Writer, id: PaneId, groups: &RecordBatch) -> Result<()> {
+fn put_pane(snapshot: &mut Snapshot, id: PaneId, groups: RecordBatch) {
     [id.first_end, id.slice.start, id.slice.end].into_iter().for_each(|t| snapshot.number(t.0));
-    snapshot.batch(groups)
+    snapshot.rows(groups);
 }
 
 /// What is held, for people.
@@ -413,24 +410,24 @@ impl Operator for Aggregate {
 }
 
 impl State for Aggregate {
-    fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
-        let mut snapshot = Writer::new(VERSION);
+    fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
+        let mut snapshot = Snapshot::new(VERSION);
         snapshot.number(self.reached.0);
         for (id, pane) in &mut self.panes {
             if let Some(groups) = pane.save(group, self.key_groups, &self.divided_by, &self.encoder)? {
-                put_pane(&mut snapshot, *id, &groups)?;
+                put_pane(&mut snapshot, *id, groups);
             }
         }
-        Ok(snapshot.finish())
+        Ok(snapshot)
     }
 
-    fn load(&mut self, _: KeyGroup, bytes: &[u8]) -> Result<()> {
-        let mut snapshot = Reader::new(bytes, VERSION)?;
+    fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
+        let mut snapshot = snapshot.read(VERSION)?;
         self.reached = self.reached.max(Timestamp(snapshot.number()?));
         while !snapshot.is_at_end() {
             let mut time = || Ok::<_, Error>(Timestamp(snapshot.number()?));
             let (first_end, start, end) = (time()?, time()?, time()?);
-            let groups = snapshot.batch()?;
+            let groups = snapshot.rows()?;
             let keys = self.keys.len();
             let id = PaneId { first_end, slice: Window { start, end } };
             self.pane(id)?;
@@ -453,20 +450,20 @@ impl State for Aggregate {
         Ok(())
     }
 
-    fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Vec<u8>>> {
+    fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Snapshot>> {
         self.sliding = Sliding::default();
-        let mut snapshots: Vec<Writer> = groups.iter().map(|_| Writer::new(VERSION)).collect();
+        let mut snapshots: Vec<_> = groups.iter().map(|_| Snapshot::new(VERSION)).collect();
         snapshots.iter_mut().for_each(|snapshot| snapshot.number(self.reached.0));
         let Self { panes, functions, key_groups, divided_by, encoder, .. } = self;
         for (id, pane) in panes {
             let taken = pane.take(functions, groups, *key_groups, divided_by, encoder)?;
             for (snapshot, taken) in snapshots.iter_mut().zip(taken) {
                 if let Some(taken) = taken {
-                    put_pane(snapshot, *id, &taken)?;
+                    put_pane(snapshot, *id, taken);
                 }
             }
         }
-        Ok(snapshots.into_iter().map(Writer::finish).collect())
+        Ok(snapshots)
     }
 
     fn bytes(&self) -> usize {

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
 use arrow_select::concat::concat_batches;
 use thalweg_core::{
-    Batch, Frontier, Held, KeyGroup, Operator, Output, Port, Progress, Result, State, Timestamp,
+    Batch, Frontier, Held, KeyGroup, Operator, Output, Port, Progress, Result, Snapshot, State, Timestamp,
     aggregate::Aggregate as Function, expression::Expression,
 };
 
@@ -212,11 +212,11 @@ impl Operator for Partial {
 
 impl State for Partial {
     /// Nothing: it is called behind a flush.
-    fn save(&mut self, _: KeyGroup) -> Result<Vec<u8>> {
-        Ok(Vec::new())
+    fn save(&mut self, _: KeyGroup) -> Result<Snapshot> {
+        Ok(Snapshot::default())
     }
 
-    fn load(&mut self, _: KeyGroup, _: &[u8]) -> Result<()> {
+    fn load(&mut self, _: KeyGroup, _: &Snapshot) -> Result<()> {
         Ok(())
     }
 

@@ -6,9 +6,8 @@ use arrow_array::{Array, BinaryArray, RecordBatch, RecordBatchOptions, UInt32Arr
 use arrow_schema::{Field, Schema, SchemaRef};
 use serde::{Serialize, de::DeserializeOwned};
 use thalweg_core::{
-    Batch, Error, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, State,
+    Batch, Error, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, Snapshot, State,
     expression::Expression,
-    state::{Reader, Writer},
 };
 
 use super::{Row, Values};
@@ -109,12 +108,12 @@ where
     F: Fn(&mut S, Row<'_>) -> Result<V> + Send,
     V: Values,
 {
-    fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
+    fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
         let hashes = self.groups.hashes(&self.encoder)?;
         let is_in = |number: &u32| self.key_groups.of(hashes[*number as usize]) == group;
         let numbers: UInt32Array = (0..self.states.len() as u32).filter(is_in).collect::<Vec<_>>().into();
         if numbers.values().is_empty() {
-            return Ok(Vec::new());
+            return Ok(Snapshot::default());
         }
         let mut columns = self.groups.columns(&self.encoder, &numbers)?;
         let states = numbers.values().iter().map(|number| written(&self.states[*number as usize]));
@@ -123,14 +122,14 @@ where
         let fields = columns.iter().map(|column| Field::new("", column.data_type().clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let rows = RecordBatchOptions::new().with_row_count(Some(numbers.len()));
-        let mut snapshot = Writer::new(VERSION);
-        snapshot.batch(&RecordBatch::try_new_with_options(schema, columns, &rows)?)?;
-        Ok(snapshot.finish())
+        let mut snapshot = Snapshot::new(VERSION);
+        snapshot.rows(RecordBatch::try_new_with_options(schema, columns, &rows)?);
+        Ok(snapshot)
     }
 
-    fn load(&mut self, _: KeyGroup, bytes: &[u8]) -> Result<()> {
-        let mut snapshot = Reader::new(bytes, VERSION)?;
-        let saved = snapshot.batch()?;
+    fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
+        let mut snapshot = snapshot.read(VERSION)?;
+        let saved = snapshot.rows()?;
         let other = || Error::environment("the snapshot was taken by another query: its columns differ");
         let (states, keys) = saved.columns().split_last().ok_or_else(other)?;
         let states = states.as_binary_opt::<i32>().filter(|_| keys.len() == self.keys.len()).ok_or_else(other)?;

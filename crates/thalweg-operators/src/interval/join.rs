@@ -6,9 +6,7 @@ use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch, cast:
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
     Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Positions, Progress, Result,
-    State, Timestamp,
-    expression::Expression,
-    state::{Reader, Writer},
+    Snapshot, State, Timestamp, expression::Expression,
 };
 use thalweg_plan::node::{Distance, JoinKind};
 
@@ -19,7 +17,7 @@ use super::{
     lines::Lines,
     order::{By, Sorter},
     places::ordered,
-    saved::{self, Saved, together},
+    saved::{self, Saved, divided, together},
     waiting::Waiting,
 };
 use crate::aggregate::groups::KeyEncoder;
@@ -441,35 +439,59 @@ const IS_LEAVING: i64 = 4;
 const IS_MARKED: i64 = 8;
 
 impl IntervalJoin {
-    /// The base rows and the members of a key group, each with its part.
-    fn entries_of(&self, group: KeyGroup) -> Result<[Vec<(Entry, i64)>; 2]> {
-        let groups = self.lines.key_groups(self.key_groups)?;
-        let is_of = |entry: &&Entry| groups[entry.key as usize] == group;
-        let bases = self.bases.iter().filter(is_of).map(|entry| (*entry, IS_BASE));
+    /// What there is of each of so many key groups, of which each key has this place.
+    fn saved(&self, places: &[Option<usize>], count: usize) -> Result<Vec<Snapshot>> {
+        let bases = self.bases.iter().map(|entry| (*entry, IS_BASE));
         let there = self.lines.iter().chain(self.members.iter()).map(|entry| (*entry, IS_MEMBER));
         // Until the rows of a key are looked at, they stay in its line although they have left.
         let leaving = self.leaving.iter().map(|entry| (*entry, IS_LEAVING));
-        let mut members = together(there.chain(leaving).filter(|(entry, _)| is_of(&entry)).collect());
-        let marked = |(entry, roles): &mut (Entry, i64)| {
-            *roles |= if self.kept.is_marked(entry.at) { IS_MARKED } else { 0 };
+        let members = divided(there.chain(leaving), places, count);
+        let saved = divided(bases, places, count).into_iter().zip(members).map(|(bases, members)| {
+            let mut snapshot = Snapshot::new(VERSION);
+            snapshot.number(self.reached.0);
+            let mut members = together(members);
+            let marked = |(entry, roles): &mut (Entry, i64)| {
+                *roles |= if self.kept.is_marked(entry.at) { IS_MARKED } else { 0 };
+            };
+            members.iter_mut().for_each(marked);
+            for entries in [bases, members] {
+                saved::write(&entries, &self.lines, &self.kept, &mut snapshot)?;
+            }
+            Ok(snapshot)
+        });
+        saved.collect()
+    }
+
+    /// The place of each key's group among these.
+    fn places(&self, groups: &[KeyGroup]) -> Result<Vec<Option<usize>>> {
+        let by: Vec<usize> = (0..self.inputs[0].keys.len()).collect();
+        self.lines.places(self.key_groups, &by, groups)
+    }
+
+    /// Drops all rows of keys that have a place.
+    fn drop_placed(&mut self, places: &[Option<usize>]) {
+        let Self { kept, lines, members, bases, leaving, kind, .. } = self;
+        lines.forget(|key| places[key as usize].is_some(), |at| kept.release(at));
+        let mut stays = |entry: &Entry, uses: usize| {
+            let stays = places[entry.key as usize].is_none();
+            (0..uses).filter(|_| !stays).for_each(|_| kept.release(entry.at));
+            stays
         };
-        members.iter_mut().for_each(marked);
-        Ok([bases.collect(), members])
+        let uses = if *kind == JoinKind::Full { 2 } else { 1 };
+        members.retain(|entry| stays(entry, uses));
+        bases.retain(|entry| stays(entry, 1));
+        leaving.retain(|entry| stays(entry, 1));
     }
 }
 
 impl State for IntervalJoin {
-    fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
-        let mut snapshot = Writer::new(VERSION);
-        snapshot.number(self.reached.0);
-        for entries in self.entries_of(group)? {
-            saved::write(&entries, &self.lines, &self.kept, &mut snapshot)?;
-        }
-        Ok(snapshot.finish())
+    fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
+        let mut saved = self.saved(&self.places(&[group])?, 1)?;
+        saved.pop().ok_or_else(|| Error::bug("a key group was saved as nothing"))
     }
 
-    fn load(&mut self, _: KeyGroup, bytes: &[u8]) -> Result<()> {
-        let mut snapshot = Reader::new(bytes, VERSION)?;
+    fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
+        let mut snapshot = snapshot.read(VERSION)?;
         let reached = Timestamp(snapshot.number()?);
         self.reached = self.reached.max(reached);
         let key_columns = self.inputs[0].keys.len();
@@ -511,19 +533,15 @@ impl State for IntervalJoin {
     }
 
     fn forget(&mut self, group: KeyGroup) -> Result<()> {
-        let groups = self.lines.key_groups(self.key_groups)?;
-        let Self { kept, lines, members, bases, leaving, kind, .. } = self;
-        lines.forget(|key| groups[key as usize] == group, |at| kept.release(at));
-        let mut stays = |entry: &Entry, uses: usize| {
-            let stays = groups[entry.key as usize] != group;
-            (0..uses).filter(|_| !stays).for_each(|_| kept.release(entry.at));
-            stays
-        };
-        let uses = if *kind == JoinKind::Full { 2 } else { 1 };
-        members.retain(|entry| stays(entry, uses));
-        bases.retain(|entry| stays(entry, 1));
-        leaving.retain(|entry| stays(entry, 1));
+        self.drop_placed(&self.places(&[group])?);
         Ok(())
+    }
+
+    fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Snapshot>> {
+        let places = self.places(groups)?;
+        let saved = self.saved(&places, groups.len())?;
+        self.drop_placed(&places);
+        Ok(saved)
     }
 
     fn bytes(&self) -> usize {

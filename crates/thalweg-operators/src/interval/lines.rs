@@ -282,16 +282,12 @@ impl Lines {
         moved
     }
 
-    /// The key group of each key.
-    pub fn key_groups(&self, groups: KeyGroups) -> Result<Vec<KeyGroup>> {
-        let hashes = self.groups.hashes(&self.encoder)?;
-        Ok(hashes.into_iter().map(|hash| groups.of(hash)).collect())
-    }
-
-    /// The key group of each key, by these of its columns.
-    pub fn key_groups_by(&self, groups: KeyGroups, by: &[usize]) -> Result<Vec<KeyGroup>> {
+    /// For each key, by these of its columns, the place of its key group among some; `None` if it is in none of them.
+    pub fn places(&self, all: KeyGroups, by: &[usize], some: &[KeyGroup]) -> Result<Vec<Option<usize>>> {
+        let mut places = vec![None; all.count()];
+        some.iter().enumerate().for_each(|(place, group)| places[group.0 as usize] = Some(place));
         let hashes = self.groups.hashes_by(&self.encoder, by)?;
-        Ok(hashes.into_iter().map(|hash| groups.of(hash)).collect())
+        Ok(hashes.into_iter().map(|hash| places[all.of(hash).0 as usize]).collect())
     }
 
     /// The columns of these keys.

@@ -3,9 +3,8 @@
 use arrow_array::ArrayRef;
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
-    Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, State,
-    Timestamp,
-    state::{Reader, Writer},
+    Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, Snapshot,
+    State, Timestamp,
 };
 
 use super::{
@@ -17,7 +16,7 @@ use super::{
     kept::{Kept, hashes},
     lines::Lines,
     order::{By, Sorter},
-    saved::{self, Saved, together},
+    saved::{self, Saved, divided, together},
     waiting::Waiting,
 };
 use crate::aggregate::{Call, groups::KeyEncoder, values::Values};
@@ -274,31 +273,53 @@ const IS_BASE: i64 = 1;
 const IS_MEMBER: i64 = 2;
 
 impl Over {
-    /// The rows of a key group: those of the first input, then others.
-    fn entries_of(&self, group: KeyGroup) -> Result<[Vec<(Entry, i64)>; 2]> {
-        let groups = self.lines.key_groups_by(self.key_groups, &self.divided_by)?;
-        let is_of = |entry: &&Entry| groups[entry.key as usize] == group;
-        let members = self.lines.iter().chain(self.members.iter()).filter(is_of).map(|entry| (*entry, IS_MEMBER));
-        let bases = self.bases.iter().filter(is_of).map(|entry| (*entry, IS_BASE));
-        // A row that waits for what it sees, and is seen itself, is one row.
-        let entries = together(members.chain(bases).collect());
-        let (bases, others) = entries.into_iter().partition(|(entry, _)| entry.rank == BASE);
-        Ok([bases, others])
+    /// What there is of each of so many key groups, of which each key has this place.
+    fn saved(&self, places: &[Option<usize>], count: usize) -> Result<Vec<Snapshot>> {
+        let members = self.lines.iter().chain(self.members.iter()).map(|entry| (*entry, IS_MEMBER));
+        let bases = self.bases.iter().map(|entry| (*entry, IS_BASE));
+        let saved = divided(members.chain(bases), places, count).into_iter().map(|entries| {
+            let mut snapshot = Snapshot::new(VERSION);
+            snapshot.number(self.reached.0);
+            // A row that waits for what it sees, and is seen itself, is one row; those of the first input come before others.
+            let (bases, others): (Vec<_>, Vec<_>) =
+                together(entries).into_iter().partition(|(entry, _)| entry.rank == BASE);
+            for entries in [bases, others] {
+                saved::write(&entries, &self.lines, &self.kept, &mut snapshot)?;
+            }
+            Ok(snapshot)
+        });
+        saved.collect()
+    }
+
+    /// The place of each key's group among these.
+    fn places(&self, groups: &[KeyGroup]) -> Result<Vec<Option<usize>>> {
+        self.lines.places(self.key_groups, &self.divided_by, groups)
+    }
+
+    /// Drops all rows of keys that have a place.
+    fn drop_placed(&mut self, places: &[Option<usize>]) {
+        let Self { kept, lines, members, bases, .. } = self;
+        lines.forget(|key| places[key as usize].is_some(), |at| kept.release(at));
+        for waiting in [members, bases] {
+            waiting.retain(|entry| {
+                let stays = places[entry.key as usize].is_none();
+                if !stays {
+                    kept.release(entry.at);
+                }
+                stays
+            });
+        }
     }
 }
 
 impl State for Over {
-    fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
-        let mut snapshot = Writer::new(VERSION);
-        snapshot.number(self.reached.0);
-        for entries in self.entries_of(group)? {
-            saved::write(&entries, &self.lines, &self.kept, &mut snapshot)?;
-        }
-        Ok(snapshot.finish())
+    fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
+        let mut saved = self.saved(&self.places(&[group])?, 1)?;
+        saved.pop().ok_or_else(|| Error::bug("a key group was saved as nothing"))
     }
 
-    fn load(&mut self, _: KeyGroup, bytes: &[u8]) -> Result<()> {
-        let mut snapshot = Reader::new(bytes, VERSION)?;
+    fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
+        let mut snapshot = snapshot.read(VERSION)?;
         let reached = Timestamp(snapshot.number()?);
         self.reached = self.reached.max(reached);
         let key_columns = self.inputs[0].input.keys.len();
@@ -324,19 +345,15 @@ impl State for Over {
     }
 
     fn forget(&mut self, group: KeyGroup) -> Result<()> {
-        let groups = self.lines.key_groups_by(self.key_groups, &self.divided_by)?;
-        let Self { kept, lines, members, bases, .. } = self;
-        lines.forget(|key| groups[key as usize] == group, |at| kept.release(at));
-        for waiting in [members, bases] {
-            waiting.retain(|entry| {
-                let stays = groups[entry.key as usize] != group;
-                if !stays {
-                    kept.release(entry.at);
-                }
-                stays
-            });
-        }
+        self.drop_placed(&self.places(&[group])?);
         Ok(())
+    }
+
+    fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Snapshot>> {
+        let places = self.places(groups)?;
+        let saved = self.saved(&places, groups.len())?;
+        self.drop_placed(&places);
+        Ok(saved)
     }
 
     fn bytes(&self) -> usize {

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
-use thalweg_core::{
-    Error, Result,
-    state::{Reader, Writer},
-};
+use thalweg_core::{Error, Result, Snapshot, snapshot::Reader};
 
 use super::{
     entry::{At, Entry},
@@ -28,8 +25,23 @@ pub fn together(mut entries: Vec<(Entry, i64)>) -> Vec<(Entry, i64)> {
     entries
 }
 
+/// Rows with their parts, divided by the place of their key, of which there are so many; others are left out.
+pub fn divided(
+    entries: impl Iterator<Item = (Entry, i64)>,
+    places: &[Option<usize>],
+    count: usize,
+) -> Vec<Vec<(Entry, i64)>> {
+    let mut divided = vec![Vec::new(); count];
+    for (entry, part) in entries {
+        if let Some(place) = places[entry.key as usize] {
+            divided[place].push((entry, part));
+        }
+    }
+    divided
+}
+
 /// Writes rows of which the same columns are kept, with their parts, their keys and these columns.
-pub fn write(entries: &[(Entry, i64)], lines: &Lines, kept: &Kept, snapshot: &mut Writer) -> Result<()> {
+pub fn write(entries: &[(Entry, i64)], lines: &Lines, kept: &Kept, snapshot: &mut Snapshot) -> Result<()> {
     snapshot.number(entries.len() as i64);
     let Some((first, _)) = entries.first() else { return Ok(()) };
     let rows: Vec<At> = entries.iter().map(|(entry, _)| entry.at).collect();
@@ -47,7 +59,8 @@ pub fn write(entries: &[(Entry, i64)], lines: &Lines, kept: &Kept, snapshot: &mu
         columns.push(kept.gather(column, &rows)?);
     }
     let named = columns.into_iter().enumerate().map(|(number, column)| (number.to_string(), column, true));
-    snapshot.batch(&RecordBatch::try_from_iter_with_nullable(named)?)
+    snapshot.rows(RecordBatch::try_from_iter_with_nullable(named)?);
+    Ok(())
 }
 
 /// Rows that [`write`] wrote.
@@ -62,7 +75,7 @@ impl Saved {
         if snapshot.number()? == 0 {
             return Ok(None);
         }
-        let rows = snapshot.batch()?;
+        let rows = snapshot.rows()?;
         let is_number = |column: usize| rows.columns().get(column)?.as_primitive_opt::<Int64Type>();
         if rows.num_columns() < FIRST_KEY + keys || (0..FIRST_KEY).any(|column| is_number(column).is_none()) {
             return Err(Error::environment("the rows of a join cannot be read"));

@@ -11,7 +11,7 @@ use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use thalweg_core::{
-    Batch, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Progress, Result, Timestamp,
+    Batch, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Progress, Result, Snapshot, Timestamp,
     aggregate::Signature, expression::Expression,
 };
 use thalweg_memory::kernels::hash::hash_columns;
@@ -171,11 +171,21 @@ impl Team<'_> {
         for group in (0..KEY_GROUPS).map(KeyGroup) {
             let (from, to) = (self.owner[group.0 as usize], random.random_range(0..self.members.len()));
             let state = self.members[from].state().unwrap();
-            let saved = state.save(group).unwrap();
+            let mut saved = state.save(group).unwrap();
             if from == to && random.random_bool(0.5) {
                 continue;
             }
-            state.forget(group).unwrap();
+            match random.random_bool(0.5) {
+                true => state.forget(group).unwrap(),
+                false => {
+                    // Others may go with it, and come back.
+                    let other = KeyGroup((group.0 + 1) % KEY_GROUPS);
+                    let taken = state.take(&[other, group]).unwrap();
+                    assert_eq!(taken[1], saved, "what is taken is what is saved");
+                    state.load(other, &taken[0]).unwrap();
+                    saved = taken[1].clone();
+                }
+            }
             self.members[to].state().unwrap().load(group, &saved).unwrap();
             self.owner[group.0 as usize] = to;
         }
@@ -188,7 +198,8 @@ impl Team<'_> {
             let mut fresh = (self.make)();
             let state = self.members[member].state().unwrap();
             for group in groups() {
-                fresh.state().unwrap().load(group, &state.save(group).unwrap()).unwrap();
+                let bytes = state.save(group).unwrap().to_bytes().unwrap();
+                fresh.state().unwrap().load(group, &Snapshot::from_bytes(&bytes).unwrap()).unwrap();
             }
             self.members[member] = fresh;
         }

@@ -113,7 +113,9 @@ mod tests {
     use std::collections::VecDeque;
 
     use parking_lot::Mutex;
-    use thalweg_core::{Batch, Error, Frontier, KeyGroup, KeyGroups, Operator, Output, Progress, State, Timestamp};
+    use thalweg_core::{
+        Batch, Error, Frontier, KeyGroup, KeyGroups, Operator, Output, Progress, Snapshot, State, Timestamp,
+    };
 
     use super::*;
     use crate::{
@@ -151,16 +153,18 @@ mod tests {
     }
 
     impl State for Noting {
-        fn save(&mut self, group: KeyGroup) -> Result<Vec<u8>> {
+        fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
             if self.fails {
                 return Err(Error::environment("the state is broken"));
             }
             self.notes.lock().push(format!("save {}", group.0));
-            Ok(vec![7])
+            let mut snapshot = Snapshot::new(1);
+            snapshot.number(7);
+            Ok(snapshot)
         }
 
-        fn load(&mut self, group: KeyGroup, bytes: &[u8]) -> Result<()> {
-            self.notes.lock().push(format!("load {} {bytes:?}", group.0));
+        fn load(&mut self, group: KeyGroup, snapshot: &Snapshot) -> Result<()> {
+            self.notes.lock().push(format!("load {} {}", group.0, snapshot.read(1)?.number()?));
             Ok(())
         }
 
@@ -260,7 +264,7 @@ mod tests {
         assert!(loses.go_on().unwrap());
         assert_eq!(loses.notes(), ["time 70", "time 200", "save 3", "forget 3", "time 220"]);
         assert!(gains.go_on().unwrap());
-        assert_eq!(gains.notes(), ["load 3 [7]", "time 210"]);
+        assert_eq!(gains.notes(), ["load 3 7", "time 210"]);
         assert!(!team.is_changing());
     }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use thalweg_core::{Epoch, KeyGroup, KeyGroups, Timestamp};
+use thalweg_core::{Epoch, KeyGroup, KeyGroups, Snapshot, Timestamp};
 
 use super::table::{Move, Table};
 use crate::{
@@ -74,12 +74,12 @@ pub struct Parcel {
     /// The key group.
     pub group: KeyGroup,
     /// The state of each operator that has one, by its place in the chain.
-    pub states: Vec<(usize, Vec<u8>)>,
+    pub states: Vec<(usize, Snapshot)>,
 }
 
 impl Parcel {
     fn bytes(&self) -> usize {
-        self.states.iter().map(|(_, bytes)| bytes.len()).sum()
+        self.states.iter().map(|(_, state)| state.bytes()).sum()
     }
 }
 
