@@ -19,7 +19,7 @@
 //! `unbounded stream` declares a stream that is not known to end. Instead of rows, `error` is followed by the exact message, as
 //! the command line shows it. Cases are separated by empty lines; `#` begins a comment. All combinations of batch sizes and
 //! workers, half of them with state saved and loaded at random barriers, where key
-//! groups change hands, must give the same, and so must a slack that is never used up; where the rows of instances come as they
+//! groups change hands, at times all of them to fewer or more instances, must give the same, and so must a slack that is never used up; where the rows of instances come as they
 //! arrive, or hardly wait for each other, the same rows.
 
 use std::{collections::HashMap, fmt::Write, path::Path};

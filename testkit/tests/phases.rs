@@ -83,8 +83,25 @@ fn aggregates_are_divided_without_being_asked_where_rows_are_aggregated_first() 
     let cores = std::thread::available_parallelism().unwrap().get();
     let text = plan(64, "", "SELECT k, sum(x) FROM s GROUP BY k");
     assert_eq!(text.contains("128 key groups"), cores > 1, "{text}");
-    let text = plan(64, "", "SELECT k, median(x) FROM s GROUP BY k");
-    assert!(!text.contains("key groups"), "{text}");
+}
+
+#[test]
+fn aggregates_that_have_the_most_to_do_are_divided_without_being_asked() {
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let divided = |query: &str| plan(1, "", query).contains("128 key groups");
+    // These keep the values that they see.
+    for aggregate in ["median(x)", "count(DISTINCT x)", "string_agg(CAST(x AS STRING), ',' ORDER BY x)"] {
+        assert_eq!(divided(&format!("SELECT k, {aggregate} FROM s GROUP BY k")), cores > 1, "{aggregate}");
+    }
+    // Sums alone take less than the way to another instance, which three of them make up for.
+    assert_eq!(
+        plan(1, "SET 'aggregate.phases' = 'one';", "SELECT k, sum(x) FROM s GROUP BY k").contains("128 key groups"),
+        cores > 2
+    );
+    // Whoever sends has more to do.
+    let busy = "(SELECT upper(replace(CAST(k AS STRING), '1', '2')) AS u, x FROM s)";
+    assert!(!divided(&format!("SELECT u, median(x) FROM {busy} GROUP BY u")));
+    assert!(!divided("SELECT median(x) FROM s"), "it has no keys");
 }
 
 #[test]

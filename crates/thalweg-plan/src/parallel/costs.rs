@@ -2,20 +2,20 @@
 //!
 //! Measured costs are an input of the compiler, read from a file, so that the same plan, settings and file give the same cut.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use arrow_schema::DataType;
+use arrow_schema::{DataType, FieldRef};
 use datafusion_common::{
     DFSchema,
     tree_node::{TreeNode, TreeNodeRecursion},
 };
-use datafusion_expr::{Expr, ExprSchemable};
+use datafusion_expr::{Expr, ExprSchemable, function::StateFieldsArgs};
 use serde_json::{Value, json};
 use thalweg_core::{Error, Result};
 
 use crate::{
     Node, NodeId, Plan,
-    node::{Sink, Source, Windows},
+    node::{AggregateCall, Sink, Source, Windows},
     render::describe,
 };
 
@@ -147,12 +147,17 @@ mod guess {
     pub const KEYED: f64 = 10.6;
     /// An average of 10 k keys of text: 0.0269. A row that is sorted is set as one.
     pub const TEXT: f64 = 26.9;
+    /// A value that an aggregate keeps, as those of `count(DISTINCT …)` and medians do; set as a text.
+    pub const KEPT_VALUE: f64 = 26.9;
     /// A row that is joined with those around it, or aggregated with them; set as one that is sorted twice.
     pub const AROUND: f64 = 53.8;
     /// A call of a function, of the program or of SQL; set as a text.
     pub const CALL: f64 = 26.9;
     /// An exchange by key, 16 bytes to 32 instances: `exchange-buffered` of the shuffle's page, 0.0064.
     pub const EXCHANGE: f64 = 6.4;
+    /// What dividing rows takes beside that, in smaller batches and on the way back into order: averages of 10 k keys took 0.0096 in one
+    /// instance and 0.022 in two (docs/book/parallelism.md).
+    pub const DIVIDED: f64 = 6.0;
     /// What a predicate keeps, of which nothing is known: Selinger et al., "Access Path Selection", table 1, for a comparison.
     pub const KEPT: f64 = 1.0 / 3.0;
     /// Groups per row, of keys of which nothing is known: as many as 10 k keys give in a window of a million rows.
@@ -161,6 +166,9 @@ mod guess {
 
 /// What a row costs that is divided by its key, at the sender.
 pub const EXCHANGE: f64 = guess::EXCHANGE;
+
+/// What it costs more, sender and receiver together, than one that stays.
+pub const DIVIDED: f64 = guess::EXCHANGE + guess::DIVIDED;
 
 /// What a node is guessed to cost.
 pub fn estimated(plan: &Plan, id: NodeId) -> Cost {
@@ -227,16 +235,38 @@ fn overlap(windows: &Windows) -> f64 {
     windows.size.0 as f64 / windows.step.unwrap_or(windows.slide).0.max(1) as f64
 }
 
-/// What it takes to find the group of a row.
+/// What it takes to find the group of a row, and to keep the values that aggregates keep.
 fn grouped(plan: &Plan, id: NodeId) -> f64 {
     let kind = |(input, key): (NodeId, &Expr)| key.get_type(&plan.node(input).schema.columns);
     let Some((input, aggregate)) = plan.aggregated(id) else { return 0.0 };
     let mut kinds = aggregate.keys.iter().map(|key| kind((input, key)));
-    match aggregate.keys.is_empty() {
+    let found = match aggregate.keys.is_empty() {
         true => guess::AGGREGATE,
         false if kinds.any(|kind| kind.is_ok_and(|kind| !kind.is_primitive())) => guess::TEXT,
         false => guess::KEYED,
+    };
+    let columns = &plan.node(input).schema.columns;
+    let keeping = aggregate.aggregates.iter().filter(|call| keeps_values(call, columns));
+    found + guess::KEPT_VALUE * keeping.count() as f64
+}
+
+/// Whether an aggregate keeps each value that it sees, or each that differs: its states are lists.
+fn keeps_values(call: &AggregateCall, input: &DFSchema) -> bool {
+    let params = &call.function.params;
+    if params.distinct || !params.order_by.is_empty() {
+        return true;
     }
+    let fields = params.args.iter().map(|argument| Ok(argument.to_field(input)?.1));
+    let Ok(fields) = fields.collect::<datafusion_common::Result<Vec<FieldRef>>>() else { return false };
+    let state = StateFieldsArgs {
+        name: call.output.name(),
+        input_fields: &fields,
+        return_field: Arc::clone(&call.output),
+        ordering_fields: &[],
+        is_distinct: false,
+    };
+    let state = call.function.func.state_fields(state);
+    state.is_ok_and(|state| state.iter().any(|field| field.data_type().is_nested()))
 }
 
 /// How many groups a row makes.

@@ -20,6 +20,7 @@ use thalweg_core::KeyGroups;
 use super::{
     SubqueryId, deal,
     fuse::{Keyed, fused},
+    load,
     order::must_gather,
 };
 use crate::{
@@ -139,7 +140,7 @@ fn gets_turns(plan: &Plan, id: NodeId, before: &[SubqueryId], drafts: &[Draft]) 
     plan.node(id).node.is_stateless() && before.iter().all(|b| most(drafts, *b) == 1) && deal::is_worthwhile(plan, id)
 }
 
-/// Whether aggregates are divided at all.
+/// Whether all aggregates are divided that may be.
 pub(super) fn divides_keys(settings: &Settings) -> bool {
     settings.divides_keys || settings.merge == Merge::Arrival
 }
@@ -148,7 +149,8 @@ pub(super) fn divides_keys(settings: &Settings) -> bool {
 pub(super) fn divides(plan: &Plan, id: NodeId) -> bool {
     match &plan.node(id).node {
         Node::Aggregate(aggregate) => {
-            (divides_keys(&plan.settings) || plan.first_phase(id).is_some()) && is_divided_by_keys(aggregate)
+            let is_asked_for = || divides_keys(&plan.settings) || plan.first_phase(id).is_some();
+            is_divided_by_keys(aggregate) && (is_asked_for() || load::outweighs(plan, id))
         }
         // Together with the node that it brings rows together for.
         Node::Union => {

@@ -2,7 +2,7 @@
 
 use super::{
     ParallelPlan, Route, Subquery, SubqueryId,
-    costs::{Cost, EXCHANGE, Measured, estimated},
+    costs::{Cost, DIVIDED, EXCHANGE, Measured, estimated},
     cut::divides,
 };
 use crate::{Node, NodeId, Plan, settings::Strategy};
@@ -48,6 +48,26 @@ pub fn nanos_per_row(plan: &Plan, chain: &[NodeId], behind: &[NodeId]) -> f64 {
     let divided = behind.iter().filter(|id| divides(plan, **id)).count() as f64 * flow.rows_out[last.0];
     let work = chain.iter().map(|id| flow.rows_in[id.0] * flow.costs[id.0].nanos).sum::<f64>() + EXCHANGE * divided;
     if flow.rows_in[first.0] > 0.0 { work / flow.rows_in[first.0] } else { 0.0 }
+}
+
+/// Whether the keys of an aggregate are worth dividing where nobody asked for it: it has more to do than those that send to it, and so
+/// much that it is done sooner although rows have a way to go.
+pub fn outweighs(plan: &Plan, aggregate: NodeId) -> bool {
+    let flow = Flow::new(plan);
+    let work = |id: NodeId| flow.rows_in[id.0] * flow.costs[id.0].nanos;
+    let instances = plan.settings.parallelism as f64;
+    let alone = work(aggregate);
+    let divided = (alone + DIVIDED * flow.rows_in[aggregate.0]) / instances;
+    // What is before it up to the next state, or the source, whose input is decoded by as many threads.
+    let (mut sends, mut before) = (0.0, plan.node(aggregate).inputs.clone());
+    while let Some(id) = before.pop() {
+        let node = &plan.node(id).node;
+        sends += work(id) / if matches!(node, Node::Source(_)) { instances } else { 1.0 };
+        if node.is_stateless() || matches!(node, Node::Union) {
+            before.extend(&plan.node(id).inputs);
+        }
+    }
+    divided < alone && sends < alone
 }
 
 /// The part of the instances' time that is left idle where rows come as fast as the busiest can take them, if each processor has

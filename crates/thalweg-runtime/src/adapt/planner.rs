@@ -182,16 +182,18 @@ impl Seen {
     }
 }
 
-/// Some, all or no key groups of each team move.
+/// Some or no key groups of each team move; or all do, to so many instances as chance has it: another parallelism.
 fn by_chance(teams: &[Arc<Team>], pick: &mut Pick) -> Vec<(Arc<Team>, Table)> {
     let mut tables = Vec::new();
     for team in teams {
         let one_in = [1, 2, 8, 64][pick(4)];
         let Some(table) = team.table() else { continue };
         let mut next = Table::clone(&table);
+        let all = next.instances();
+        let (first, width) = if one_in == 1 { (pick(all), 1 + pick(all)) } else { (0, all) };
         for group in 0..team.groups().count() {
             if pick(one_in) == 0 {
-                next.give(KeyGroup(group as u16), pick(next.instances()));
+                next.give(KeyGroup(group as u16), (first + pick(width)) % all);
             }
         }
         tables.push((Arc::clone(team), next));
