@@ -123,14 +123,18 @@ fn each_input_of_a_union_has_a_first_phase() {
     }
     let alone = format!("{four} SET 'parallel.strategy' = 'operator-cluster'");
     assert_eq!(partials(3, &alone, &by("count(*), sum(x)")), 0, "the union sends from one instance");
-    // What a plan is known by does not depend on its phases.
-    let number = |settings: &str| {
+    // What a plan is known by does not depend on its phases, nor on where its unions are.
+    let number = |settings: &str, sql: &str| {
         let mut engine = engine(stream(3, 1, 0), settings);
-        let statement = engine.parse(&by("count(*), sum(x)")).unwrap().pop().unwrap();
+        let statement = engine.parse(sql).unwrap().pop().unwrap();
         let text = explain_parallel(&engine.plan(&statement).unwrap().unwrap(), ExplainFormat::Json);
         text.split("\"plan\": \"").nth(1).unwrap().split('"').next().unwrap().to_string()
     };
-    assert_eq!(number(four), number("SET 'aggregate.phases' = 'one'"));
+    let sums = by("count(*), sum(x)");
+    assert_eq!(number(four, &sums), number("SET 'aggregate.phases' = 'one'", &sums));
+    let pairs = format!("SELECT l.k FROM {both} AS l JOIN s AS r ON l.k = r.k AND l.ts = r.ts");
+    assert_eq!(number(four, &pairs), number("SET 'parallelism' = '1'", &pairs));
+    assert_ne!(number(four, &pairs), number(four, &sums));
 }
 
 #[test]

@@ -115,11 +115,18 @@ const QUERIES: &[&str] = &[
          AND b.ts BETWEEN a.ts - INTERVAL '20' SECOND AND a.ts + INTERVAL '45' SECOND)
        WINDOW w AS (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '30' SECOND PRECEDING AND CURRENT ROW)),
        ts, INTERVAL '1' MINUTE) GROUP BY window_end, k",
+    "SELECT a.n, b.n, b.t FROM (SELECT ts, k, n FROM s WHERE n % 3 <> 0 UNION ALL SELECT ts, n % 4, -n FROM s) a
+       LEFT JOIN (SELECT ts, k, n + 1 AS n, t FROM (SELECT ts, k, n, t FROM s UNION ALL SELECT ts, n % 4, k, 'other' FROM s)
+         WHERE n % 2 = 0) b
+       ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '30' SECOND AND a.ts ORDER BY a.n, b.n, b.t",
+    "SELECT k, n, sum(n) OVER w, count(*) OVER w FROM (SELECT ts, k, n FROM s WHERE n % 2 = 0 UNION ALL SELECT ts, n % 4, n FROM s)
+       WINDOW w AS (UNION (SELECT ts, k, -n AS n FROM s WHERE n % 3 = 0 UNION ALL SELECT ts, k, 7 FROM s) PARTITION BY k ORDER BY ts
+       ROWS_RANGE BETWEEN 1m PRECEDING AND 10s FOLLOWING) ORDER BY k, n",
 ];
 
 /// The queries, by number.
-const ALL: [usize; 28] =
-    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27];
+const ALL: [usize; 30] =
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29];
 
 /// In these queries rows stand in the order of their partition, or depend on it, and there is only one.
 const OF_ONE_PARTITION: Range<usize> = 8..15;

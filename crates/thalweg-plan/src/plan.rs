@@ -20,6 +20,8 @@ pub struct Plan {
     pub settings: Settings,
     /// What was measured of its nodes when it was run before.
     pub costs: Costs,
+    /// The number of the text of the plan that this one is another form of.
+    pub(crate) origin: Option<String>,
 }
 
 /// A node in its place.
@@ -31,20 +33,41 @@ pub struct PlanNode {
     pub inputs: Vec<NodeId>,
     /// What it gives.
     pub schema: StreamSchema,
-    /// Its number in its label; two nodes have the same if one of them is a phase of the other.
+    /// Its number in its label; two nodes have the same if one of them is a phase of the other, or if both do what one did before
+    /// it was [spread](crate::parallel::spread).
     pub number: usize,
+    /// Which side each input is one of, where a side of a join, or a stream of a window union, has several inputs; else empty.
+    pub sides: Vec<usize>,
+}
+
+impl PlanNode {
+    /// The side that an input is one of.
+    pub fn side(&self, input: usize) -> usize {
+        self.sides.get(input).copied().unwrap_or(input)
+    }
+
+    /// The sides of all inputs.
+    pub fn all_sides(&self) -> Vec<usize> {
+        (0..self.inputs.len()).map(|input| self.side(input)).collect()
+    }
+
+    /// The first input of each side; the others of a side have the same columns.
+    pub fn first_of_sides(&self) -> Vec<NodeId> {
+        let is_first = |input: &usize| *input == 0 || self.side(*input) != self.side(*input - 1);
+        (0..self.inputs.len()).filter(is_first).map(|input| self.inputs[input]).collect()
+    }
 }
 
 impl Plan {
     /// A plan without nodes.
     pub fn new(settings: Settings) -> Self {
-        Self { nodes: Vec::new(), settings, costs: Costs::new() }
+        Self { nodes: Vec::new(), settings, costs: Costs::new(), origin: None }
     }
 
     /// Adds a node behind its inputs.
     pub fn add(&mut self, node: Node, inputs: Vec<NodeId>, schema: StreamSchema) -> NodeId {
         let number = self.nodes.len();
-        self.put(PlanNode { node, inputs, schema, number })
+        self.put(PlanNode { node, inputs, schema, number, sides: Vec::new() })
     }
 
     /// Adds a node with its number behind its inputs.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use thalweg_core::{Interval, types::sql_name};
 
 use crate::{
-    NodeId, Plan,
+    NodeId, Plan, PlanNode,
     node::{
         Anchor, Frame, FrameBounds, Function, IntervalJoin, JoinKind, Limit, Node, Over, Sink, Sort, Source, Windowing,
         Windows,
@@ -293,7 +293,7 @@ fn aggregate_detail(plan: &Plan, id: NodeId) -> String {
 
 /// `left on a.k = b.k, b.ts within a.ts - 1 s … a.ts + 2 s, where a.x < b.x`
 fn join_detail(plan: &Plan, id: NodeId, join: &IntervalJoin) -> String {
-    let inputs = &plan.node(id).inputs;
+    let inputs = plan.node(id).first_of_sides();
     let time = |side: usize| plan.node(inputs[side]).schema.columns.field(join.times[side]).name().clone();
     let kind = match join.kind {
         JoinKind::Inner => "inner",
@@ -307,7 +307,8 @@ fn join_detail(plan: &Plan, id: NodeId, join: &IntervalJoin) -> String {
     let on = if keys.is_empty() { String::new() } else { format!(" on {keys}") };
     let (from, to) = (offset(Some(join.distance.from)), offset(Some(join.distance.to)));
     let condition = join.condition.as_ref().map(|condition| format!(" where {}", written(condition)));
-    format!("{kind}{on}, {} from {from} to {to} of {}{}", time(1), time(0), condition.unwrap_or_default())
+    let several = several(plan.node(id));
+    format!("{kind}{on}, {} from {from} to {to} of {}{}{several}", time(1), time(0), condition.unwrap_or_default())
 }
 
 /// `by k on ts: range -2 s to 0 s compute sum(v); rows -3 to 0 compute count(*)`
@@ -332,7 +333,14 @@ fn over_detail(plan: &Plan, id: NodeId, over: &Over) -> String {
         format!("{bounds}{parts} compute {calls}")
     };
     let frames: Vec<String> = over.frames.iter().map(frame).collect();
-    format!("{by}on {time}: {}", frames.join("; "))
+    format!("{by}on {time}: {}{}", frames.join("; "), several(plan.node(id)))
+}
+
+/// How many inputs each side has, where one has several: ` (2 + 1 inputs)`.
+fn several(planned: &PlanNode) -> String {
+    let sides = planned.all_sides();
+    let counts: Vec<_> = sides.chunk_by(|one, other| one == other).map(|side| side.len().to_string()).collect();
+    if counts.len() == sides.len() { String::new() } else { format!(" ({} inputs)", counts.join(" + ")) }
 }
 
 /// How far behind something: `-2 s`, `+3 min`, `0`.

@@ -8,11 +8,14 @@ use sqlparser::ast::{
 };
 use thalweg_core::{Error, Result};
 
-use crate::{forms, functions::Functions, places::extent, script::Words};
+use crate::{forms, functions::Functions, places::extent, script::Words, unions};
 
 /// Refuses aggregates where single rows are looked at, columns by a number that there is not, and two columns of one name.
 pub(crate) fn check(query: &Query, functions: &Functions, words: &Words) -> Result<()> {
     let mut clauses = Clauses { functions, words };
+    // Later inputs of a union may have names twice.
+    let mut query = query.clone();
+    unions::tell_apart(&mut query);
     match query.visit(&mut clauses) {
         ControlFlow::Break(error) => Err(*error),
         ControlFlow::Continue(()) => Ok(()),

@@ -15,6 +15,7 @@
 //! * `over`: aggregates over the rows around a row
 //! * `last`: LAST JOIN, until it is lowered
 //! * `planner`, `functions`, `windowing`: what DataFusion's planner asks us for
+//! * `unions`: inputs of UNION, whose columns count by their place
 //! * `numbers`: which type numbers of several types have together
 //! * `guard`: what DataFusion must not compute when a query is planned
 //! * `bounded`: functions that are asked how much text they would make before they make it
@@ -47,6 +48,7 @@ mod refuse;
 mod script;
 mod session;
 mod types;
+mod unions;
 mod windowing;
 
 #[cfg(test)]

@@ -28,11 +28,12 @@ use crate::{
     functions::Microseconds,
     guard, numbers,
     over::{OverNode, PruneOver},
+    unions,
 };
 
 /// The plan with the types of its expressions settled.
 pub(crate) fn analyze(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-    let plan = numbers::columns(plan)?;
+    let plan = numbers::columns(unions::rename(plan)?)?;
     let mut analyzer = Analyzer::new();
     analyzer.add_function_rewrite(Arc::new(Microseconds));
     analyzer.add_function_rewrite(Arc::new(numbers::Numbers));

@@ -31,7 +31,7 @@ use crate::{
     functions::Functions,
     last, optimize,
     over::{self, OverCalls},
-    types,
+    types, unions,
     windowing::{WindowFunctions, ours},
 };
 
@@ -115,6 +115,7 @@ impl<'a> Planner<'a> {
         let mut query = query.clone();
         let clauses = over::take(&mut query).map_err(ours)?;
         name_columns(&mut query.body);
+        unions::tell_apart(&mut query);
         over::resolve(&mut query, &clauses).map_err(ours)?;
         forms::rewrite(&mut query).map_err(ours)?;
         let planned = clauses.into_iter().map(|clauses| self.union(clauses)).collect::<Result<Vec<_>>>()?;

@@ -170,7 +170,7 @@ impl Engine {
             Node::Sink(Sink::Table(table)) => Some(table.clone()),
             _ => None,
         };
-        let mut topology = local::compile(&local::two_phase(plan), &self.connectors)?;
+        let mut topology = local::compile(&local::as_run(plan), &self.connectors)?;
         topology.on_barrier = self.on_barrier;
         topology.is_timed = is_timed;
         topology.schedule = self.schedule.lock().take();
@@ -181,7 +181,7 @@ impl Engine {
 
 /// The plan as text, as JSON or as a graph.
 pub fn explain(plan: &Plan, format: ExplainFormat) -> String {
-    let plan = &local::two_phase(plan);
+    let plan = &local::as_run(plan);
     match format {
         ExplainFormat::Text => render::text(plan, &notes::notes(plan)),
         ExplainFormat::Json => format!("{:#}", render::json(plan, &notes::notes(plan))),
@@ -191,7 +191,7 @@ pub fn explain(plan: &Plan, format: ExplainFormat) -> String {
 
 /// The plan's subqueries, how many instances each has and why, as text, as JSON or as a graph.
 pub fn explain_parallel(plan: &Plan, format: ExplainFormat) -> String {
-    let plan = &local::two_phase(plan);
+    let plan = &local::as_run(plan);
     match format {
         ExplainFormat::Text => parallel::explain::text(plan),
         ExplainFormat::Json => format!("{:#}", parallel::explain::json(plan, &notes::notes(plan))),

@@ -35,8 +35,10 @@ use crate::aggregate::groups::KeyEncoder;
 pub struct IntervalJoin {
     kind: JoinKind,
     inputs: [Input; 2],
+    /// Which of the inputs the rows of each port belong to.
+    input_of: Vec<usize>,
     /// Which input has the base rows.
-    base: Port,
+    base: usize,
     /// How far behind its base row a member may lie.
     distance: Distance,
     condition: Option<Condition>,
@@ -79,6 +81,8 @@ pub struct Parts {
     pub kind: JoinKind,
     /// The left and the right input.
     pub inputs: [Input; 2],
+    /// Which of them the rows of each port belong to.
+    pub input_of: Vec<usize>,
     /// The types of their columns.
     pub types: [Vec<DataType>; 2],
     /// The types of the keys.
@@ -133,13 +137,14 @@ impl IntervalJoin {
     ///
     /// Errors: `Error::Query` if a key's type cannot be compared.
     pub fn new(parts: Parts) -> Result<Self> {
-        let Parts { kind, inputs, types, key_types, distance, condition, output, .. } = parts;
+        let Parts { kind, inputs, input_of, types, key_types, distance, condition, output, .. } = parts;
         let base = usize::from(kind == JoinKind::Right);
         let Distance { from, to } = distance;
         let mirrored = Distance { from: Interval(to.0.saturating_neg()), to: Interval(from.0.saturating_neg()) };
         Ok(Self {
             kind,
             inputs,
+            input_of,
             base,
             distance: if base == 0 { distance } else { mirrored },
             condition,
@@ -372,7 +377,8 @@ impl IntervalJoin {
 
 impl Operator for IntervalJoin {
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
-        let input = &self.inputs[port];
+        let number = self.input_of[port];
+        let input = &self.inputs[number];
         let (batch, late) = input.on_time(batch, self.reached, self.allowed)?;
         out.count_late(late);
         if batch.is_empty() {
@@ -385,9 +391,9 @@ impl Operator for IntervalJoin {
         let columns = batch.columns().columns().iter().map(copied).collect::<Result<_>>()?;
         let count = batch.len();
         let numbers = self.number(&keys, count)?;
-        let uses = if port != self.base && self.kind == JoinKind::Full { 2 } else { 1 };
+        let uses = if number != self.base && self.kind == JoinKind::Full { 2 } else { 1 };
         let batch = self.kept.keep(columns, uses * count);
-        let waiting = if port == self.base { &mut self.bases } else { &mut self.members };
+        let waiting = if number == self.base { &mut self.bases } else { &mut self.members };
         waiting.put(count, |row| Entry {
             time: arrivals.times[row],
             position: arrivals.positions[row],

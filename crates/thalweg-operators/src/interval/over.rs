@@ -32,6 +32,8 @@ use crate::aggregate::{Call, groups::KeyEncoder, values::Values};
 /// Source: Zhang et al., "Scalable Online Interval Join on Modern Multicore Processors in OpenMLDB", definition 2.
 pub struct Over {
     inputs: Vec<OverInput>,
+    /// Which of the inputs the rows of each port belong to.
+    input_of: Vec<usize>,
     asked: Asked,
     key_groups: KeyGroups,
     divided_by: Vec<usize>,
@@ -75,6 +77,8 @@ pub struct OverInput {
 pub struct Parts {
     /// The inputs; there are results for the rows of the first.
     pub inputs: Vec<OverInput>,
+    /// Which of them the rows of each port belong to.
+    pub input_of: Vec<usize>,
     /// The types of the keys.
     pub key_types: Vec<DataType>,
     /// What is looked at, and how many of the aggregates are computed of that.
@@ -103,8 +107,18 @@ impl Over {
     ///
     /// Errors: `Error::Query` if a key's type cannot be compared; `Error::Bug` if there is no input.
     pub fn new(parts: Parts) -> Result<Self> {
-        let Parts { inputs, key_types, frames, output, batch_rows, key_groups, divided_by, has_positions, allowed } =
-            parts;
+        let Parts {
+            inputs,
+            input_of,
+            key_types,
+            frames,
+            output,
+            batch_rows,
+            key_groups,
+            divided_by,
+            has_positions,
+            allowed,
+        } = parts;
         let Some(base) = inputs.first() else { return Err(Error::bug("aggregates over the rows of no input")) };
         let asked = Asked::new(&base.calls, &frames, output.fields().len() - base.calls.len())?;
         let (ahead, back) =
@@ -116,6 +130,7 @@ impl Over {
             spared: frames.iter().filter_map(|(frame, _)| frame.spared()).collect(),
             lines: Lines::new(KeyEncoder::new(&key_types)?, asked.kinds.len(), frames.len()),
             inputs,
+            input_of,
             asked,
             key_groups,
             divided_by,
@@ -201,8 +216,8 @@ impl Over {
     }
 
     /// Takes in rows with what is kept of them: `entry` says what is known of each, in this batch.
-    fn put(&mut self, port: Port, columns: Vec<ArrayRef>, rows: usize, entry: impl Fn(usize, u32) -> Entry) {
-        let is_base = port == 0;
+    fn put(&mut self, input: usize, columns: Vec<ArrayRef>, rows: usize, entry: impl Fn(usize, u32) -> Entry) {
+        let is_base = input == 0;
         let is_seen = !is_base || self.asked.is_base_seen;
         let uses = rows * (usize::from(is_base) + usize::from(is_seen));
         let batch = self.kept.keep(columns, uses);
@@ -217,7 +232,8 @@ impl Over {
 
 impl Operator for Over {
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
-        let OverInput { input, calls } = &self.inputs[port];
+        let number = self.input_of[port];
+        let OverInput { input, calls } = &self.inputs[number];
         let (batch, late) = input.on_time(batch, self.reached, self.allowed)?;
         out.count_late(late);
         if batch.is_empty() {
@@ -227,8 +243,8 @@ impl Operator for Over {
         let values = Values::new(&input.keys, calls, &batch)?;
         let keys = self.lines.encoder().encode(&values.keys, values.count)?;
         let numbers = self.lines.number(&keys, values.count);
-        let columns = self.asked.layout.columns(values, (port == 0).then_some(&batch))?;
-        let rank = if port == 0 { BASE } else { port as u32 };
+        let columns = self.asked.layout.columns(values, (number == 0).then_some(&batch))?;
+        let rank = if number == 0 { BASE } else { number as u32 };
         let entry = |row: usize, batch: u32| Entry {
             time: arrivals.times[row],
             position: arrivals.positions[row],
@@ -236,7 +252,7 @@ impl Operator for Over {
             rank,
             at: At { batch, row: row as u32 },
         };
-        self.put(port, columns, numbers.len(), entry);
+        self.put(number, columns, numbers.len(), entry);
         Ok(Progress::Done)
     }
 

@@ -339,6 +339,7 @@ fn a_join_gives_the_pairs_of_nested_loops() {
             let parts = join::Parts {
                 kind,
                 inputs: [input(), input()],
+                input_of: vec![0, 1],
                 types: [types.clone(), types.clone()],
                 key_types: vec![DataType::Int64],
                 distance,
@@ -438,6 +439,7 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
             let over = || over::OverInput { input: input(), calls: calls.clone() };
             let parts = over::Parts {
                 inputs: vec![over(), over()],
+                input_of: vec![0, 1],
                 key_types: vec![DataType::Int64],
                 frames: frames.iter().map(|frame| (frame.clone(), 3)).collect(),
                 output: Arc::clone(&output),
@@ -517,6 +519,7 @@ fn differences_of_totals_are_to_the_bit_what_a_fresh_sum_is() {
             let over = || over::OverInput { input: input(), calls: calls.clone() };
             let parts = over::Parts {
                 inputs: vec![over(), over()],
+                input_of: vec![0, 1],
                 key_types: vec![DataType::Int64],
                 frames: frames.iter().map(|frame| (frame.clone(), 3)).collect(),
                 output: Arc::clone(&output),
@@ -566,6 +569,7 @@ fn what_nobody_can_see_any_more_takes_no_memory() {
         let over = || over::OverInput { input: input(), calls: calls() };
         let parts = over::Parts {
             inputs: vec![over(), over()],
+            input_of: vec![0, 1],
             key_types: vec![DataType::Int64],
             frames: vec![(frame.clone(), 3)],
             output: Arc::clone(&output),
@@ -583,6 +587,7 @@ fn what_nobody_can_see_any_more_takes_no_memory() {
         let parts = join::Parts {
             kind: JoinKind::Full,
             inputs: [input(), input()],
+            input_of: vec![0, 1],
             types: [types.clone(), types.clone()],
             key_types: vec![DataType::Int64],
             distance: Distance { from: Interval(-50), to: Interval(50) },

@@ -112,8 +112,11 @@ impl CostFile {
     }
 }
 
-/// A number for a plan's text: that of its nodes with their inputs, whatever the settings and phases.
+/// A number for a plan's text: that of its nodes with their inputs, whatever the settings and phases, and whether it was spread.
 pub fn fingerprint(plan: &Plan) -> String {
+    if let Some(origin) = &plan.origin {
+        return origin.clone();
+    }
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for (id, _) in plan.nodes().filter(|(id, _)| !plan.is_of_first_phase(*id)) {
         let inputs = plan.inputs_in_one_phase(id);

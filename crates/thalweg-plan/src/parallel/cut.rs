@@ -24,7 +24,7 @@ use super::{
     order::must_gather,
 };
 use crate::{
-    Node, NodeId, Plan,
+    Node, NodeId, Plan, PlanNode,
     node::{Aggregate, Anchor, Windowing},
     settings::{Merge, Settings, Strategy},
 };
@@ -157,16 +157,16 @@ pub(super) fn divides(plan: &Plan, id: NodeId) -> bool {
             let is_divided = |consumer: NodeId| plan.node(consumer).inputs == [id] && divides(plan, consumer);
             absorbable(plan, id) && plan.consumers(id).any(is_divided)
         }
-        node => keys(node, 0).is_some_and(|keys| !keys.is_empty()),
+        _ => keys(plan.node(id), 0).is_some_and(|keys| !keys.is_empty()),
     }
 }
 
 /// What the rows of one of a node's inputs are divided by, if they may be.
-pub(super) fn keys(node: &Node, input: usize) -> Option<Vec<&Expr>> {
-    match node {
+pub(super) fn keys(planned: &PlanNode, input: usize) -> Option<Vec<&Expr>> {
+    match &planned.node {
         Node::Aggregate(aggregate) => Some(aggregate.keys.iter().collect()),
         Node::Over(over) => Some(over.keys.iter().collect()),
-        Node::IntervalJoin(join) if input == 0 => Some(join.keys.iter().map(|(left, _)| left).collect()),
+        Node::IntervalJoin(join) if planned.side(input) == 0 => Some(join.keys.iter().map(|(left, _)| left).collect()),
         Node::IntervalJoin(join) => Some(join.keys.iter().map(|(_, right)| right).collect()),
         _ => None,
     }
@@ -219,7 +219,7 @@ pub(super) fn is_dealt(subquery: SubqueryId, drafts: &[Draft]) -> bool {
 }
 
 fn keyed(plan: &Plan, id: NodeId, size: Size) -> Vec<Keyed> {
-    match keys(&plan.node(id).node, 0) {
+    match keys(plan.node(id), 0) {
         Some(keys) if size != Size::UpTo(1) => vec![Keyed { node: id, by: (0..keys.len()).collect() }],
         _ => Vec::new(),
     }
@@ -306,11 +306,7 @@ mod tests {
         assert_eq!(divided(&[("float.sum", "fast")], vec![aggregate()]), alone, "sums depend on the order of rows");
         assert_eq!(divided(&[("parallelism", "1")], vec![aggregate()]), alone);
         let filter = Node::Filter(Filter { predicate: datafusion_expr::lit(true) });
-        assert_eq!(
-            divided(&[], vec![filter, aggregate()]),
-            (2, 1, vec![]),
-            "rows are filtered where they come together"
-        );
+        assert_eq!(divided(&[], vec![filter, aggregate()]), (2, 1, vec![]), "a filter between them is spread before");
         let whole = Aggregate { windowing: Windowing::Whole, keys: Vec::new(), aggregates: Vec::new() };
         assert_eq!(divided(&[], vec![Node::Aggregate(whole)]), alone, "it has no keys");
     }

@@ -192,7 +192,7 @@ impl<'a> Explained<'a> {
         let keyed = &self.cut.subqueries[subquery.0].keyed;
         let (first, behind) = keyed.split_first()?;
         behind.iter().find(|keyed| keyed.node == node)?;
-        let all_keys = cut::keys(&self.plan.node(first.node).node, 0)?;
+        let all_keys = cut::keys(self.plan.node(first.node), 0)?;
         let all = match first.by.len() == all_keys.len() {
             true => String::new(),
             false => {

@@ -40,7 +40,7 @@ pub fn fused(plan: &Plan, id: NodeId, nodes: &[NodeId], keyed: &[Keyed]) -> Opti
         Node::Over(_) => true,
         _ => false,
     };
-    let keys = cut::keys(node, 0).filter(|_| is_divisible)?;
+    let keys = cut::keys(plan.node(id), 0).filter(|_| is_divisible)?;
     let found = first.by.iter().map(|key| {
         let columns = columns(plan, nodes, first.node, *key)?;
         let is_one = |key: &&Expr| column(key, input(plan, id)).is_some_and(|column| columns.contains(&column));
@@ -80,7 +80,8 @@ fn columns(plan: &Plan, nodes: &[NodeId], first: NodeId, key: usize) -> Option<V
 
 /// The columns of what a node gives that have the values of one of its keys in each row.
 fn given(plan: &Plan, id: NodeId, key: usize) -> Vec<usize> {
-    let input = |side: usize| &plan.node(plan.node(id).inputs[side]).schema.columns;
+    let sides = plan.node(id).first_of_sides();
+    let input = |side: usize| &plan.node(sides[side]).schema.columns;
     match &plan.node(id).node {
         Node::Aggregate(aggregate) => vec![first_key(aggregate) + key],
         Node::Over(over) => column(&over.keys[key], input(0)).into_iter().collect(),

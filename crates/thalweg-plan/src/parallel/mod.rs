@@ -2,6 +2,7 @@
 //!
 //! * [`cut`]: which nodes run together, by strategy
 //! * [`deal`]: which nodes get the batches of a source in turn
+//! * [`spread`]: unions whose rows are divided by keys, and what stands between, for each of their inputs
 //! * [`two_phase`]: aggregates that are split
 //! * [`fuse`]: neighbours that partition alike need one exchange
 //! * [`order`]: where the rows of several instances are put in order
@@ -22,6 +23,7 @@ pub mod fuse;
 pub mod instances;
 pub mod load;
 pub mod order;
+pub mod spread;
 pub mod two_phase;
 
 use datafusion_common::{
@@ -176,7 +178,7 @@ fn route(plan: &Plan, drafts: &[Draft], draft: &Draft, instances: usize, input: 
 /// which gives the columns of each of its inputs under names of its own.
 fn keys(plan: &Plan, first: NodeId, keyed: &Keyed, input: usize) -> Option<Vec<Expr>> {
     let is_first = keyed.node == first;
-    let keys = cut::keys(&plan.node(keyed.node).node, if is_first { input } else { 0 })?;
+    let keys = cut::keys(plan.node(keyed.node), if is_first { input } else { 0 })?;
     let keys = keyed.by.iter().map(|key| keys[*key].clone());
     if is_first {
         return Some(keys.collect());
@@ -187,7 +189,7 @@ fn keys(plan: &Plan, first: NodeId, keyed: &Keyed, input: usize) -> Option<Vec<E
 }
 
 /// An expression over the columns of one schema as one over those of another, which have the same places.
-fn renamed(expression: Expr, from: &DFSchema, to: &DFSchema) -> Expr {
+pub(crate) fn renamed(expression: Expr, from: &DFSchema, to: &DFSchema) -> Expr {
     let moved = |part: Expr| match &part {
         Expr::Column(column) => match from.maybe_index_of_column(column) {
             Some(place) => Ok(Transformed::yes(Expr::Column(Column::from(to.qualified_field(place))))),

@@ -69,6 +69,7 @@ struct First {
 fn built(plan: &Plan, phases: &HashMap<usize, First>) -> Plan {
     let mut built = Plan::new(plan.settings.clone());
     built.costs = plan.costs.clone();
+    built.origin = plan.origin.clone();
     let mut moved: HashMap<NodeId, NodeId> = HashMap::new();
     for (id, planned) in plan.nodes().filter(|(id, _)| !plan.is_of_first_phase(*id)) {
         let mut inputs: Vec<_> = plan.inputs_in_one_phase(id).iter().map(|input| moved[input]).collect();
@@ -84,7 +85,7 @@ fn built(plan: &Plan, phases: &HashMap<usize, First>) -> Plan {
                 node = Node::Aggregate(Aggregate { keys: keys.collect(), ..aggregate.clone() });
                 if !is_below_union {
                     let (node, schema) = (Node::Partial(aggregate.clone()), schema.clone());
-                    inputs = vec![built.put(PlanNode { node, inputs, schema, number })];
+                    inputs = vec![built.put(PlanNode { node, inputs, schema, number, sides: Vec::new() })];
                 }
             }
         }
@@ -92,11 +93,11 @@ fn built(plan: &Plan, phases: &HashMap<usize, First>) -> Plan {
             for input in &mut inputs {
                 let renamed = renamed(&mut built, *input, &schema, planned.number);
                 let (node, schema) = (Node::Partial(aggregate.clone()), states.clone());
-                *input = built.put(PlanNode { node, inputs: vec![renamed], schema, number });
+                *input = built.put(PlanNode { node, inputs: vec![renamed], schema, number, sides: Vec::new() });
             }
             schema = states.clone();
         }
-        moved.insert(id, built.put(PlanNode { node, inputs, schema, number }));
+        moved.insert(id, built.put(PlanNode { node, inputs, schema, number, sides: planned.sides.clone() }));
     }
     built
 }
@@ -131,7 +132,7 @@ fn renamed(plan: &mut Plan, input: NodeId, schema: &StreamSchema, number: usize)
     }
     let expressions = given.columns.columns().into_iter().map(Expr::Column).collect();
     let (node, schema) = (Node::Map(Map { expressions }), schema.clone());
-    plan.put(PlanNode { node, inputs: vec![input], schema, number })
+    plan.put(PlanNode { node, inputs: vec![input], schema, number, sides: Vec::new() })
 }
 
 /// What the first phase of an aggregate gives, if there may be one.

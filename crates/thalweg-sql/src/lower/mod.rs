@@ -258,9 +258,17 @@ impl Lowering<'_> {
     }
 
     fn union(&mut self, inputs: Vec<Stream>, logical: &DFSchemaRef) -> Result<Stream> {
-        let mut nodes = Vec::new();
+        let inputs = inputs.into_iter().map(|input| self.settle(input)).collect::<Result<Vec<_>>>()?;
         let has_position = |input: &Stream| self.schema(input).position.is_some();
         let with_position = self.wants_positions && inputs.iter().all(has_position);
+        // An input may have its event time in several columns.
+        let carries_time = |input: &Stream, column: usize| {
+            self.schema(input).time.is_some_and(|time| input.slots[column] == Slot::Column(time))
+                && input.columns.field(column).data_type() == logical.field(column).data_type()
+        };
+        let columns = 0..logical.fields().len();
+        let time = columns.into_iter().find(|column| inputs.iter().all(|input| carries_time(input, *column)));
+        let mut nodes = Vec::new();
         for input in inputs {
             let input = self.cast_to(input, logical, with_position)?;
             nodes.push(input.node);
@@ -270,7 +278,7 @@ impl Lowering<'_> {
         let fields = logical.fields().iter().map(|field| field.as_ref().clone());
         let schema = StreamSchema {
             columns: self.unique(fields.chain(with_position.then(position_field))),
-            time: shared(schemas.iter().all(|s| s.time == schemas[0].time)).and_then(|s| s.time),
+            time,
             window: shared(schemas.iter().all(|s| s.window == schemas[0].window)).and_then(|s| s.window),
             position: shared(schemas.iter().all(|s| s.position == schemas[0].position)).and_then(|s| s.position),
             is_bounded: schemas.iter().all(|s| s.is_bounded),

@@ -49,10 +49,10 @@ pub fn compile(plan: &Plan, connectors: &[Arc<dyn Connector>]) -> Result<Topolog
     })
 }
 
-/// The plan with aggregates in two phases where that gains.
-pub fn two_phase(plan: &Plan) -> Plan {
+/// The plan as it is run: unions are spread, and aggregates have two phases where that gains.
+pub fn as_run(plan: &Plan) -> Plan {
     let exact_floats = plan.settings.float_sum == FloatSum::Exact;
-    parallel::two_phase::two_phase(plan, &|call, input| {
+    parallel::two_phase::two_phase(&parallel::spread::spread(plan), &|call, input| {
         let function = aggregate_call(call, input, exact_floats).ok()?.function;
         let state = function.state().ok()?;
         // What keeps its values in lists keeps as many as there are rows.
@@ -347,8 +347,9 @@ impl Compiler<'_> {
     fn over(&self, id: NodeId, over: &node::Over, output: SchemaRef) -> Result<Make> {
         let exact_floats = self.settings().float_sum == FloatSum::Exact;
         let mut inputs = Vec::new();
-        for (input, time) in self.plan.node(id).inputs.iter().zip(&over.times) {
-            let schema = &self.plan.node(*input).schema;
+        let planned = self.plan.node(id);
+        for (input, time) in planned.first_of_sides().into_iter().zip(&over.times) {
+            let schema = &self.plan.node(input).schema;
             let keys = over.keys.iter().map(|key| compile_expression(key, &schema.columns)).collect::<Result<_>>()?;
             let calls = over.frames.iter().flat_map(|frame| &frame.aggregates);
             // The operator knows the order of rows better than a call can say it: rows of one time are of several inputs.
@@ -363,12 +364,13 @@ impl Compiler<'_> {
         let frames: Vec<_> = over.frames.iter().map(frame).collect();
         let key_types = types(over.keys.iter(), self.input(id))?;
         let divided_by = self.divided_by(id, over.keys.len());
-        let (key_groups, settings) = (self.key_groups, self.settings());
+        let (key_groups, settings, input_of) = (self.key_groups, self.settings(), planned.all_sides());
         let (batch_rows, allowed, has_positions) =
             (settings.batch_rows, settings.late_allowed, self.cut.has_positions(id));
         Ok(make(move || {
             Over::new(over::Parts {
                 inputs: inputs.clone(),
+                input_of: input_of.clone(),
                 key_types: key_types.clone(),
                 frames: frames.clone(),
                 output: Arc::clone(&output),
@@ -382,7 +384,8 @@ impl Compiler<'_> {
     }
 
     fn interval_join(&self, id: NodeId, join: &node::IntervalJoin, output: SchemaRef) -> Result<Make> {
-        let [left, right] = [0, 1].map(|side| &self.plan.node(self.plan.node(id).inputs[side]).schema);
+        let (sides, input_of) = (self.plan.node(id).first_of_sides(), self.plan.node(id).all_sides());
+        let [left, right] = [0, 1].map(|side| &self.plan.node(sides[side]).schema);
         let mut inputs = [(left, 0), (right, 1)].map(|(schema, side)| Input {
             time: join.times[side],
             position: schema.position,
@@ -406,6 +409,7 @@ impl Compiler<'_> {
             IntervalJoin::new(join::Parts {
                 kind,
                 inputs: inputs.clone(),
+                input_of: input_of.clone(),
                 types: input_types.clone(),
                 key_types: key_types.clone(),
                 distance,

@@ -48,7 +48,7 @@ fn computed(plan: &Plan) -> HashMap<NodeId, ComputedBy> {
         let by = match (&planned.node, planned.inputs.first()) {
             (Node::Aggregate(_) | Node::Partial(_), Some(_)) => of_aggregate(plan, id),
             (Node::Over(over), Some(input)) => of_over(plan, over, &plan.node(*input).schema.columns),
-            (Node::IntervalJoin(join), Some(_)) => of_join(plan, join, &planned.inputs),
+            (Node::IntervalJoin(join), Some(_)) => of_join(plan, join, &planned.first_of_sides()),
             (node, Some(input)) => of_node(node, &plan.node(*input).schema.columns),
             (Node::Source(source), None) => {
                 let computed = source.computed.iter().flatten().map(|e| value(e, &source.physical));
