@@ -135,6 +135,9 @@ const OF_ONE_PARTITION: Range<usize> = 8..15;
 /// be late for what is not.
 const OF_TWO_INPUTS: usize = 17;
 
+/// From this query on rows of four inputs are divided for one node.
+const OF_UNIONS: usize = 23;
+
 const STRATEGIES: [&str; 3] = ["subquery-cluster", "query-cluster", "operator-cluster"];
 
 /// The rows of a query, and how many rows were late.
@@ -171,7 +174,10 @@ impl Run {
         let mut random = StdRng::seed_from_u64(number);
         let mut one = |of: &[usize]| *of.choose(&mut random).expect("there are some");
         let (instances, batch_rows) = (one(&[2, 2, 3, 3, 5, 8, 17]), one(&[1, 3, 50]));
-        let memory = one(&[2 * 4096 * 2 * instances * instances.max(4), 8 << 20, 32 << 20]);
+        let (stream, query) = (one(&[0, 1, 2, 3, 4, 5, 6, 7]) as u64 % STREAMS, one(&ALL));
+        // As little as there may be: each pair of a sender and a receiver has two pages.
+        let inputs = if query >= OF_UNIONS { 4 } else { 2 };
+        let memory = one(&[2 * 4096 * inputs * instances * instances.max(4), 8 << 20, 32 << 20]);
         let (order, merge, slack) = [
             (Order::Exact, "ordered", "1 us"),
             (Order::Exact, "slack", "1 d"),
@@ -188,7 +194,6 @@ impl Run {
              SET 'batch.rows' = '{batch_rows}'; SET 'exchange.scatter' = '{scatter}'; SET 'late.allowed' = '{} s';",
             one(&[0, 30])
         );
-        let (stream, query) = (one(&[0, 1, 2, 3, 4, 5, 6, 7]) as u64 % STREAMS, one(&ALL));
         let stream = match query {
             query if OF_ONE_PARTITION.contains(&query) => stream / 4 * 4,
             query if query >= OF_TWO_INPUTS && stream % 4 == 0 => stream + 1,

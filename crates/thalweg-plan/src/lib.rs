@@ -7,12 +7,14 @@
 //! * [`node`]: the nodes
 //! * [`schema`]: what an edge carries
 //! * [`plan`]: the graph
+//! * [`label`]: what nodes are called
 //! * [`settings`]: `SET 'key' = 'value'`
 //! * [`parallel`]: plan → subqueries
 //! * [`render`]: plan → text, JSON, DOT
 //! * [`reuse`]: what is written twice is done once
 //! * [`written`]: expressions → SQL
 
+pub mod label;
 pub mod node;
 pub mod parallel;
 pub mod plan;

@@ -3,7 +3,7 @@
 use thalweg_core::{Error, Result};
 
 use crate::{
-    Node, Settings, StreamSchema,
+    Node, Settings, StreamSchema, label,
     node::{Aggregate, Sink},
     parallel::costs::Costs,
 };
@@ -179,8 +179,7 @@ impl Plan {
 
     /// What a node is called in errors: its label, and a phase of an aggregate as the aggregate.
     pub fn name(&self, id: NodeId) -> String {
-        let planned = self.node(id);
-        if matches!(planned.node, Node::Partial(_)) { format!("Aggregate {}", planned.number) } else { self.label(id) }
+        label::told(&self.label(id)).into_owned()
     }
 
     /// What a node is called in metrics: its kind and its number, `Aggregate 3`.
@@ -189,8 +188,8 @@ impl Plan {
         match &planned.node {
             Node::Source(source) => format!("Source {} ({})", source.table.name, planned.number),
             // By the step of the topology that it is.
-            Node::Function(function) => format!("{} {}", function.name, planned.number),
-            node => format!("{} {}", node.name(), planned.number),
+            Node::Function(function) => label::label(&function.name, planned.number),
+            node => label::label(node.name(), planned.number),
         }
     }
 

@@ -102,8 +102,11 @@ impl Pipes {
                 floor: Timestamp::MIN,
                 team: is_team.then(|| vec![false; pipes]),
             };
-            let slack = slack.clone().map(|most| Slack::new(pipes, most));
-            let gather = counters.map(|counters| Gather { rows: Ordered::new(pipes, batch_rows), slack, counters });
+            let gather = counters.map(|counters| Gather {
+                rows: Ordered::new(pipes, batch_rows),
+                slack: slack.clone().map(|most| Slack::new(pipes, most, &counters.label)),
+                counters,
+            });
             PortIntake { time, gather }
         };
         let ports: Vec<PortIntake> = ports.into_iter().enumerate().map(port).collect();
@@ -184,7 +187,7 @@ impl Pipes {
     fn wait(&mut self) -> (bool, Option<Instant>) {
         let (mut is_news, mut first) = (false, None::<Instant>);
         for (port, PortIntake { time, gather }) in self.ports.iter_mut().enumerate() {
-            let Some(Gather { rows, slack: Some(slack), counters }) = gather else { continue };
+            let Some(Gather { rows, slack: Some(slack), .. }) = gather else { continue };
             // Who stands at a barrier is not listened to, and who has left will say nothing.
             let may_speak = |place: &usize| {
                 let mut inputs = self.inputs.iter().filter(|input| (input.port, input.place) == (port, *place));
@@ -193,7 +196,7 @@ impl Pipes {
             let awaited: Vec<usize> = rows.awaited(|place| time.promised(place)).filter(may_speak).collect();
             let Waited { enough, due } = slack.wait(&awaited);
             for place in enough {
-                slack.tell(place, &counters.label);
+                slack.pass_over(place);
                 rows.pass_over(place);
                 is_news = true;
             }

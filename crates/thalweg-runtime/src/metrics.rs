@@ -11,6 +11,7 @@ use std::{
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use thalweg_core::{Held, Interval, Timestamp};
+use thalweg_plan::label::told;
 
 /// What a query has done so far.
 #[derive(Clone, Debug, Default)]
@@ -299,11 +300,7 @@ impl Counters {
     pub fn state(&self) -> (usize, String) {
         let nodes = self.nodes.lock();
         let bytes = |node: &Arc<NodeCounters>| node.state_bytes.load(Relaxed);
-        // A phase of an aggregate is the aggregate to whoever wrote it.
-        let name = |label: &str| {
-            label.strip_prefix("Partial ").map_or(label.to_string(), |number| format!("Aggregate {number}"))
-        };
-        let largest = nodes.iter().max_by_key(|node| bytes(node)).map(|node| name(&node.label));
+        let largest = nodes.iter().max_by_key(|node| bytes(node)).map(|node| told(&node.label).into_owned());
         (nodes.iter().map(bytes).sum(), largest.unwrap_or_default())
     }
 

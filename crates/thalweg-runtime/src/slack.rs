@@ -11,8 +11,10 @@ use crate::clock::Linger;
 pub struct Slack {
     most: Linger,
     since: Vec<Option<Instant>>,
-    /// Whether it was told of a sender that it is not waited for.
-    is_told: Vec<bool>,
+    /// What puts rows in order, as logs name it.
+    gather: String,
+    /// How often rows went on without each sender.
+    silences: Vec<u64>,
 }
 
 /// Whom rows have waited for.
@@ -26,8 +28,8 @@ pub struct Waited {
 
 impl Slack {
     /// Nobody is waited for yet.
-    pub fn new(senders: usize, most: Linger) -> Self {
-        Self { most, since: vec![None; senders], is_told: vec![false; senders] }
+    pub fn new(senders: usize, most: Linger, gather: &str) -> Self {
+        Self { most, since: vec![None; senders], gather: gather.to_string(), silences: vec![0; senders] }
     }
 
     /// A sender has said something: rows that still wait for it begin to do so now.
@@ -55,17 +57,38 @@ impl Slack {
         waited
     }
 
-    /// Says that a sender is not waited for.
-    pub fn tell(&mut self, sender: usize, gather: &str) {
+    /// A sender is not waited for.
+    pub fn pass_over(&mut self, sender: usize) {
         let silence = format!(
-            "{gather}: instance {sender} has said nothing for {:?} while rows waited for it: they go on until it does",
-            self.most.most
+            "{}: instance {sender} has said nothing for {:?} while rows waited for it: they go on until it does",
+            self.gather, self.most.most
         );
-        // The first time tells that the order of rows may now depend on the clock.
-        match std::mem::replace(&mut self.is_told[sender], true) {
-            false => tracing::warn!("{silence}"),
-            true => tracing::info!("{silence}"),
+        // The first time tells that the order of rows may now depend on the clock; how often it does is told in the end.
+        match self.count(sender) {
+            1 => tracing::warn!("{silence}"),
+            _ => tracing::debug!("{silence}"),
         }
+    }
+
+    /// Rows go on without a sender; returns how often they have, without any.
+    fn count(&mut self, sender: usize) -> u64 {
+        self.silences[sender] += 1;
+        self.silences.iter().sum()
+    }
+
+    /// How often rows went on without somebody, if they did more than once.
+    fn sum(&self) -> Option<String> {
+        let times: u64 = self.silences.iter().sum();
+        let (silent, all) = (self.silences.iter().filter(|times| **times > 0).count(), self.silences.len());
+        (times > 1).then(|| {
+            format!("{}: rows went on {times} times without waiting, for {silent} of {all} instances", self.gather)
+        })
+    }
+}
+
+impl Drop for Slack {
+    fn drop(&mut self) {
+        self.sum().into_iter().for_each(|sum| tracing::warn!("{sum}"));
     }
 }
 
@@ -81,7 +104,7 @@ mod tests {
         let clock = Clock::simulated();
         let began = clock.now();
         let at = |ms: u64| began + Duration::from_millis(ms);
-        let mut slack = Slack::new(3, Linger { most: Duration::from_millis(10), clock: clock.clone() });
+        let mut slack = Slack::new(3, Linger { most: Duration::from_millis(10), clock: clock.clone() }, "Gather");
         let none = |due: u64| Waited { enough: vec![], due: Some(at(due)) };
         assert_eq!(slack.wait(&[]), Waited::default());
         clock.move_to(at(100));
@@ -97,5 +120,16 @@ mod tests {
         clock.move_to(at(120));
         slack.wait(&[]);
         assert_eq!(slack.wait(&[2]), none(130));
+    }
+
+    #[test]
+    fn what_went_on_without_several_instances_is_told_once_and_summed_in_the_end() {
+        let linger = Linger { most: Duration::from_millis(10), clock: Clock::simulated() };
+        let mut slack = Slack::new(3, linger, "Gather before Sink 4");
+        assert_eq!(slack.count(2), 1, "this is told");
+        assert_eq!(slack.sum(), None, "nothing is to be added");
+        assert_eq!((slack.count(0), slack.count(2)), (2, 3), "these are not");
+        let sum = "Gather before Sink 4: rows went on 3 times without waiting, for 2 of 3 instances";
+        assert_eq!(slack.sum().as_deref(), Some(sum));
     }
 }

@@ -516,7 +516,13 @@ fn costs_are_measured_and_divide_the_workers() {
     assert_eq!(other.code, Some(2));
     assert!(other.stderr.starts_with("error: the costs are those of another plan\n"), "{}", other.stderr);
     fs::write(path, "{}").unwrap();
-    let wrong = format!("error: these are no costs of a plan: the version is null, expected 1 in {path}\n");
+    let hint = "hint: move the file away, and measure anew: thalweg explain --analyze --costs FILE\n";
+    let wrong = format!("error: these are no costs of a plan: the version is null, expected 1 in {path}\n{hint}");
+    check_stderr(&["run", "--costs", path, "-c", "SELECT 1 AS a"], 2, &wrong);
+    let node = "{\"Map 1\": {\n\"rows_in\": 5,\n\"rows_out\": 5,\n\"nanoseconds\": 0}}";
+    fs::write(path, format!("{{\"version\": 1, \"plans\": {{\"5c1f\": {node}}}}}")).unwrap();
+    let what = "line 4: \"nanoseconds\" of \"Map 1\" is 0, expected a whole number from 1 on, since rows take time";
+    let wrong = format!("error: these are no costs of a plan: {what} in {path}\n{hint}");
     check_stderr(&["run", "--costs", path, "-c", "SELECT 1 AS a"], 2, &wrong);
 }
 
@@ -535,7 +541,13 @@ fn the_log_is_quiet_until_asked() {
         let run = command(&["run", "-q", "-c", "SELECT 1 AS a"]).env("THALWEG_LOG", filter).output();
         run.expect("the command starts").into()
     };
-    assert!(log("info").stderr.contains("SELECT 1 AS a"));
+    let told = log("info").stderr;
+    let ended = told.lines().find(|line| line.contains(" ended ")).unwrap_or_default();
+    assert!(
+        told.contains("SELECT 1 AS a") && ended.contains(" rows_in=1 rows_out=1 late_rows=0 bad_rows=0 "),
+        "{told}"
+    );
+    assert!(ended.contains(" elapsed=") && !told.contains('{'), "{told}");
     let wrong = log("a=b=c");
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.stderr.starts_with("error: the variable THALWEG_LOG is 'a=b=c': "), "{}", wrong.stderr);

@@ -63,15 +63,25 @@ pub struct CostFile(BTreeMap<String, Costs>);
 impl CostFile {
     /// Reads what [`CostFile::json`] wrote.
     ///
-    /// Errors: `Error::Query` if it is no such file, or of another version.
+    /// Errors: `Error::Query` if it is no such file, or of another version, or has a number that cannot have been measured, with its line.
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = |what: String| Error::query(format!("these are no costs of a plan: {what}"));
+        let wrong = |what: String| {
+            Error::query(format!("these are no costs of a plan: {what}"))
+                .with_hint("move the file away, and measure anew: thalweg explain --analyze --costs FILE")
+        };
         let value: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
         if value["version"] != json!(VERSION) {
             return Err(wrong(format!("the version is {}, expected {VERSION}", value["version"])));
         }
-        let number = |node: &Value, key: &str| {
-            node[key].as_u64().ok_or_else(|| wrong(format!("\"{key}\" is {}, expected a whole number", node[key])))
+        // JSON has no numbers that are infinite or none, and those that are too large are no JSON to the parser.
+        let number = |node: &Value, path: [&str; 3], least: u64| {
+            let [_, label, key] = path;
+            node[key].as_u64().filter(|number| *number >= least).ok_or_else(|| {
+                let expected =
+                    if least == 0 { "a whole number" } else { "a whole number from 1 on, since rows take time" };
+                let line = line_of(text, &path);
+                wrong(format!("line {line}: \"{key}\" of {label:?} is {}, expected {expected}", node[key]))
+            })
         };
         let mut file = Self::default();
         let plans = value["plans"].as_object().ok_or_else(|| wrong("\"plans\" is no object".to_string()))?;
@@ -79,9 +89,10 @@ impl CostFile {
             let nodes = nodes.as_object().ok_or_else(|| wrong(format!("plan {plan} is no object")))?;
             let mut costs = Costs::new();
             for (label, node) in nodes {
-                let [rows_in, rows_out, nanos] = ["rows_in", "rows_out", "nanoseconds"].map(|key| number(node, key));
-                let measured = Measured { rows_in: rows_in?, rows_out: rows_out?, nanos: nanos? };
-                costs.insert(label.clone(), measured);
+                let number = |key, least| number(node, [plan, label, key], least);
+                let (rows_in, rows_out) = (number("rows_in", 0)?, number("rows_out", 0)?);
+                let nanos = number("nanoseconds", rows_in.min(1))?;
+                costs.insert(label.clone(), Measured { rows_in, rows_out, nanos });
             }
             file.0.insert(plan.clone(), costs);
         }
@@ -110,6 +121,16 @@ impl CostFile {
         };
         self.0.get(&fingerprint(plan)).cloned().ok_or_else(none)
     }
+}
+
+/// The line, counted from 1, of what is found by these keys, or of the last of them that is there.
+fn line_of(text: &str, keys: &[&str]) -> usize {
+    let mut at = 0;
+    for key in keys {
+        let Some(found) = text[at..].find(&Value::from(*key).to_string()) else { break };
+        at += found;
+    }
+    text[..at].matches('\n').count() + 1
 }
 
 /// A number for a plan's text: that of its nodes with their inputs, whatever the settings and phases, and whether it was spread.
@@ -291,7 +312,20 @@ mod tests {
         assert_eq!(CostFile::parse(&text).unwrap(), file);
         for (part, other, why) in [
             ("\"version\":1", "\"version\":2", "the version is 2, expected 1"),
-            ("\"rows_in\":1000", "\"rows_in\":-1", "\"rows_in\" is -1, expected a whole number"),
+            (
+                "\"rows_in\":1000",
+                "\"rows_in\":-1",
+                "line 1: \"rows_in\" of \"Filter 1\" is -1, expected a whole number",
+            ),
+            ("\"rows_in\":1000", "\"rows_in\":1e3", "\"rows_in\" of \"Filter 1\" is 1000.0, expected a whole number"),
+            ("\"rows_in\":1000", "\"rows_in\":NaN", "expected value at line 1"),
+            ("\"rows_in\":1000", "\"rows_in\":1e999", "number out of range at line 1"),
+            ("\"rows_out\":10", "\"rows_out\":null", "\"rows_out\" of \"Filter 1\" is null, expected a whole number"),
+            (
+                "18446744073709551615",
+                "0",
+                "\"nanoseconds\" of \"Filter 1\" is 0, expected a whole number from 1 on, since",
+            ),
             ("\"plans\"", "\"plan\"", "\"plans\" is no object"),
             ("{", "[", ""),
         ] {
@@ -299,5 +333,11 @@ mod tests {
             let error = CostFile::parse(&text.replacen(part, other, 1)).unwrap_err().to_string();
             assert!(error.starts_with("these are no costs of a plan: ") && error.contains(why), "{error}");
         }
+        // Where it stands in a file as it is written: "Map 2" took no rows, and no time.
+        let lines = format!("{:#}", file.json()).replacen("\"rows_out\": 0", "\"rows_out\": -7", 1);
+        let error = CostFile::parse(&lines).unwrap_err();
+        let line = lines.lines().position(|line| line.contains("-7")).unwrap() + 1;
+        assert!(error.to_string().contains(&format!("line {line}: \"rows_out\" of \"Map 2\" is -7")), "{error}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("measure anew")));
     }
 }

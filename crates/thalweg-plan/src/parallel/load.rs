@@ -5,7 +5,7 @@ use super::{
     costs::{Cost, DIVIDED, EXCHANGE, Measured, estimated},
     cut::divides,
 };
-use crate::{Node, NodeId, Plan, settings::Strategy};
+use crate::{Node, NodeId, Plan, label, settings::Strategy};
 
 /// What is to be done in a subquery.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -156,7 +156,7 @@ impl Flow {
 fn measured(plan: &Plan, id: NodeId) -> Option<Measured> {
     let planned = plan.node(id);
     let measured = plan.costs.get(&plan.label(id)).copied();
-    let first = plan.costs.get(&format!("Partial {}", planned.number));
+    let first = plan.costs.get(&label::first_phase(planned.number));
     match (&planned.node, first) {
         (Node::Aggregate(_), first) if plan.first_phase(id).is_some() => first.and(measured),
         (Node::Aggregate(_), Some(first)) => {

@@ -28,7 +28,7 @@ use super::{
     fuse::first_key,
 };
 use crate::{
-    Node, NodeId, Plan, PlanNode, StreamSchema,
+    Node, NodeId, Plan, PlanNode, StreamSchema, label,
     node::{Aggregate, AggregateCall, Map, Windowing},
     settings::{FloatSum, Merge, Phases},
 };
@@ -196,9 +196,9 @@ const MOST_STATES: f64 = 0.5;
 /// How many states a row makes where there are so many senders: as measured, or a guess that is low.
 fn states_per_row(plan: &Plan, id: NodeId, senders: usize) -> f64 {
     let number = plan.node(id).number;
-    let measured = |name: &str| plan.costs.get(&format!("{name} {number}")).filter(|measured| measured.rows_in > 0);
+    let measured = |label: String| plan.costs.get(&label).filter(|measured| measured.rows_in > 0);
     let per_row = |rows: u64, of: u64| rows as f64 / of as f64;
-    match (measured("Partial"), measured("Aggregate")) {
+    match (measured(label::first_phase(number)), measured(label::label("Aggregate", number))) {
         (Some(first), _) => per_row(first.rows_out, first.rows_in),
         // At worst each sender has rows of each group.
         (None, Some(only)) => per_row(only.rows_out * senders as u64, only.rows_in),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thalweg::{Engine, Query, Statement, query::Kind};
+use thalweg::{Engine, Metrics, Query, Statement, query::Kind};
 use thalweg_core::{Progress, Result};
 
 use super::{
@@ -88,7 +88,19 @@ impl Runner<'_> {
             let summary = summary(&metrics, query.target().map(|table| table.name.as_str()));
             self.screen.say(&self.screen.dim(&summary));
         }
-        tracing::info!(?metrics, "ended");
+        let Metrics { rows_in, rows_out, late_rows, bad_rows, out_of_order_rows, state_bytes, .. } = metrics;
+        let (elapsed, latency_max) = (metrics.elapsed, metrics.latency.max);
+        tracing::info!(
+            rows_in,
+            rows_out,
+            late_rows,
+            bad_rows,
+            out_of_order_rows,
+            state_bytes,
+            ?elapsed,
+            ?latency_max,
+            "ended"
+        );
         Ok(if is_stopped { Ending::Stopped } else { Ending::Done })
     }
 

@@ -2,6 +2,7 @@
 
 use thalweg::Metrics;
 use thalweg_core::Held;
+use thalweg_plan::label::{of_first_phase, told};
 
 use super::words;
 
@@ -39,8 +40,8 @@ pub fn summary(metrics: &Metrics, table: Option<&str>) -> String {
 /// What was still open when a query was stopped.
 pub fn left_open(metrics: &Metrics) -> String {
     let held = metrics.nodes.iter().filter(|node| !node.held.is_empty());
-    let name = |label: &str| match label.strip_prefix("Partial ") {
-        Some(number) => format!("Aggregate {number}, in its first phase,"),
+    let name = |label: &str| match of_first_phase(label) {
+        Some(_) => format!("{}, in its first phase,", told(label)),
         None => label.to_string(),
     };
     let all = |held: &[Held]| held.iter().map(Held::to_string).collect::<Vec<_>>().join(", ");
