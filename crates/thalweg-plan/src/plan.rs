@@ -107,6 +107,17 @@ impl Plan {
         &self.nodes[id.0]
     }
 
+    /// Whether each row of a node has a position of its own: they are of one source, and none is there twice.
+    pub fn has_own_positions(&self, id: NodeId) -> bool {
+        let PlanNode { node, inputs, schema, .. } = self.node(id);
+        let passes_on = matches!(node, Node::Map(_) | Node::Filter(_) | Node::Over(_));
+        schema.position.is_some()
+            && match node {
+                Node::Position => matches!(self.node(inputs[0]).node, Node::Source(_)),
+                _ => passes_on && self.has_own_positions(inputs[0]),
+            }
+    }
+
     /// The nodes that take this node's rows.
     pub fn consumers(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
         self.nodes().filter(move |(_, node)| node.inputs.contains(&id)).map(|(consumer, _)| consumer)

@@ -349,14 +349,15 @@ impl Compiler<'_> {
             // The operator knows the order of rows better than a call can say it: rows of one time are of several inputs.
             let compiled = calls.map(|call| aggregate_in_order(call, &schema.columns, exact_floats, &native));
             let calls = compiled.map(|compiled| compiled.map(call_of)).collect::<Result<_>>()?;
-            inputs.push(over::OverInput { input: Input { time: *time, position: schema.position, keys }, calls });
+            let (position, has_own_positions) = (schema.position, self.plan.has_own_positions(*input));
+            inputs.push(over::OverInput { input: Input { time: *time, position, has_own_positions, keys }, calls });
         }
         let frame = |frame: &node::Frame| {
             let node::Frame { bounds, most, excludes_row, excludes_time, excludes_base, .. } = *frame;
             (Frame { bounds, most, excludes_row, excludes_time, excludes_base }, frame.aggregates.len())
         };
         let frames: Vec<_> = over.frames.iter().map(frame).collect();
-        let key_types = types(over.keys.iter(), self.input(id))?;
+        let (key_types, passes) = (types(over.keys.iter(), self.input(id))?, over.passes.clone());
         let (key_groups, settings) = (self.key_groups, self.settings());
         let (batch_rows, allowed, has_positions) =
             (settings.batch_rows, settings.late_allowed, self.cut.has_positions(id));
@@ -364,6 +365,7 @@ impl Compiler<'_> {
             Over::new(over::Parts {
                 inputs: inputs.clone(),
                 key_types: key_types.clone(),
+                passes: passes.clone(),
                 frames: frames.clone(),
                 output: Arc::clone(&output),
                 batch_rows,
@@ -379,6 +381,7 @@ impl Compiler<'_> {
         let mut inputs = [(left, 0), (right, 1)].map(|(schema, side)| Input {
             time: join.times[side],
             position: schema.position,
+            has_own_positions: self.plan.has_own_positions(self.plan.node(id).inputs[side]),
             keys: Vec::new(),
         });
         for (one, other) in &join.keys {
