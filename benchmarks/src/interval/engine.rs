@@ -45,7 +45,8 @@ pub fn sql(workload: &Workload) -> String {
     )
 }
 
-fn interval(micros: i64) -> String {
+/// So many microseconds in SQL.
+pub fn interval(micros: i64) -> String {
     format!("INTERVAL '{}.{:06}' SECOND", micros / 1_000_000, micros % 1_000_000)
 }
 

@@ -68,7 +68,7 @@ impl Answer {
 }
 
 /// A number that looks random, the same for the same number (SplitMix64's last step).
-fn mixed(number: u64) -> u64 {
+pub fn mixed(number: u64) -> u64 {
     let z = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

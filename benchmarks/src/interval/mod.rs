@@ -8,10 +8,11 @@
 //! * [`sink`] and [`profile`]: what is found out on the way
 //! * [`latency`]: how long results take, and [`plot`]: that as a picture
 //! * [`sweep`]: what each parameter does
-//! * [`engine`]: the same question as SQL
+//! * [`engine`]: the same question as SQL, and [`blocks`]: minima and maxima, as SQL
 //!
 //! Source: Zhang et al., "Scalable Online Interval Join on Modern Multicore Processors in OpenMLDB", §III to §V.
 
+mod blocks;
 mod buffer;
 mod engine;
 mod expected;
@@ -65,7 +66,7 @@ pub fn run(report: &mut Report) -> Result<(), String> {
     for workload in sweep::workloads() {
         throughput(report, &workload, &Way::usual())?;
     }
-    Ok(())
+    blocks::run(report)
 }
 
 impl Way {

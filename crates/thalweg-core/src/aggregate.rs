@@ -3,7 +3,7 @@
 use std::{any::Any, fmt::Debug};
 
 use arrow_array::{ArrayRef, BooleanArray};
-use arrow_buffer::BooleanBuffer;
+use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use arrow_schema::{DataType, FieldRef};
 
 use crate::{Error, Result};
@@ -27,6 +27,11 @@ pub trait Aggregate: Send + Sync + Debug {
     fn totals(&self) -> Option<&dyn Totals> {
         None
     }
+
+    /// Whether its result is how many distinct values its only argument has, nulls left out.
+    fn counts_distinct(&self) -> bool {
+        false
+    }
 }
 
 /// What an aggregate follows from that can be taken away again: how many rows count, and the sum of an amount of each.
@@ -47,11 +52,36 @@ pub trait Totals {
 #[derive(Clone, Debug, Default)]
 pub struct Amounts {
     /// The amount of each row; zero where it does not count.
-    pub amounts: Vec<i128>,
+    pub amounts: Addends,
     /// Which rows count; `None` is all.
     pub counted: Option<BooleanBuffer>,
     /// The rows that count and have an amount that is no whole number of 128 bits: NaN, or what is too large, or too small.
     pub beyond: Vec<usize>,
+}
+
+/// Whole numbers that are added up.
+#[derive(Clone, Debug)]
+pub enum Addends {
+    /// All have 64 bits.
+    Narrow(ScalarBuffer<i64>),
+    /// Some have more.
+    Wide(Vec<i128>),
+}
+
+impl Addends {
+    /// One of them.
+    pub fn get(&self, row: usize) -> i128 {
+        match self {
+            Self::Narrow(amounts) => amounts[row].into(),
+            Self::Wide(amounts) => amounts[row],
+        }
+    }
+}
+
+impl Default for Addends {
+    fn default() -> Self {
+        Self::Narrow(Vec::new().into())
+    }
 }
 
 /// What is asked for when somebody looks for the implementation of an aggregate function.

@@ -216,7 +216,7 @@ pub struct Distance {
 /// are others (a window union), over theirs. Rows of equal event time stand in the order of their positions; rows of other inputs
 /// stand before those of the first.
 ///
-/// Shape: the columns of the first input, then the aggregates of all frames. Key, time and arguments are expressions over columns of
+/// Shape: the columns of the first input that pass, then the aggregates of all frames. Key, time and arguments are expressions over columns of
 /// the first input that the others have under the same names.
 #[derive(Clone, Debug)]
 pub struct Over {
@@ -224,6 +224,8 @@ pub struct Over {
     pub times: Vec<usize>,
     /// By what rows are divided: rows see only rows of the same key. Null is a key.
     pub keys: Vec<Expr>,
+    /// Which columns of the first input pass.
+    pub passes: Vec<usize>,
     /// What is computed.
     pub frames: Vec<Frame>,
 }

@@ -130,6 +130,27 @@ impl Plan {
         &self.nodes[id.0]
     }
 
+    /// Whether each row of a node has a position of its own: they are of one source, and none is there twice.
+    pub fn has_own_positions(&self, id: NodeId) -> bool {
+        let PlanNode { node, inputs, schema, .. } = self.node(id);
+        let passes_on = matches!(node, Node::Map(_) | Node::Filter(_) | Node::Over(_));
+        schema.position.is_some()
+            && match node {
+                Node::Position => matches!(self.node(inputs[0]).node, Node::Source(_)),
+                _ => passes_on && self.side_has_own_positions(id, 0),
+            }
+    }
+
+    /// Whether each row of one side of a node's inputs has a position of its own: those of several sources may have the same.
+    pub fn side_has_own_positions(&self, id: NodeId, side: usize) -> bool {
+        let planned = self.node(id);
+        let mut inputs = planned.inputs.iter().enumerate().filter(|(input, _)| planned.side(*input) == side);
+        match (inputs.next(), inputs.next()) {
+            (Some((_, input)), None) => self.has_own_positions(*input),
+            _ => false,
+        }
+    }
+
     /// The nodes that take this node's rows.
     pub fn consumers(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
         self.nodes().filter(move |(_, node)| node.inputs.contains(&id)).map(|(consumer, _)| consumer)

@@ -43,6 +43,10 @@ impl Aggregate for Named {
     fn totals(&self) -> Option<&dyn Totals> {
         self.inner.totals()
     }
+
+    fn counts_distinct(&self) -> bool {
+        self.inner.counts_distinct()
+    }
 }
 
 impl NamedAccumulator {

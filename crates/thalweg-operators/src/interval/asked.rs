@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use arrow_array::{ArrayRef, BooleanArray, cast::AsArray};
 use thalweg_core::{
     Error, Result,
-    aggregate::{Aggregate as Function, Amounts, Totals},
+    aggregate::{Addends, Aggregate as Function, Amounts, Totals},
 };
 
 use super::{
@@ -14,6 +14,7 @@ use super::{
     frame::Frame,
     kept::Kept,
     layout::Layout,
+    over::OverInput,
 };
 use crate::aggregate::Call;
 
@@ -55,6 +56,8 @@ pub struct Kind {
     columns: (Vec<usize>, Option<usize>),
     /// How many columns its state has: one that has only a count makes do with any other's totals.
     width: usize,
+    /// Whether it is how many times of rows there are instead: equal ones follow each other.
+    is_of_times: bool,
 }
 
 /// Where the totals of an aggregate are.
@@ -64,13 +67,18 @@ pub enum Summed {
     Rows,
     /// Among the running totals.
     Total(usize),
+    /// It counts the times of rows, and is one of the running totals.
+    Times(usize),
 }
 
 impl Asked {
-    /// The aggregates of some frames, each with how many of them are its own; `width` columns of the first input pass.
-    pub fn new(calls: &[Call], frames: &[(Frame, usize)], width: usize) -> Result<Self> {
-        let functions: Vec<_> = calls.iter().map(|call| Arc::clone(&call.function)).collect();
-        let layout = Layout::new(calls, width);
+    /// The aggregates of some frames, each with how many of them are its own, over these inputs; which of the columns of the first
+    /// one pass.
+    ///
+    /// Errors: `Error::Bug` if there is no input.
+    pub fn new(inputs: &[OverInput], frames: &[(Frame, usize)], passes: &[usize]) -> Result<Self> {
+        let Some(base) = inputs.first() else { return Err(Error::bug("aggregates over the rows of no input")) };
+        let functions: Vec<_> = base.calls.iter().map(|call| Arc::clone(&call.function)).collect();
         let is_base_seen = frames.iter().any(|(frame, _)| !frame.excludes_base);
         let mut first = 0;
         let looked = |(frame, count): &(Frame, usize)| {
@@ -84,7 +92,9 @@ impl Asked {
             }
         };
         let mut frames: Vec<Looked> = frames.iter().map(looked).collect();
-        let (kinds, summed) = totals(&functions, &layout, &frames)?;
+        let is_base_read = is_base_seen || frames.iter().any(|looked| looked.adds_own);
+        let layout = Layout::new(&base.calls, passes, base.input.time, is_base_read);
+        let (kinds, summed) = totals(inputs, &layout, &frames)?;
         for looked in frames.iter_mut().filter(|looked| looked.is_contiguous) {
             let mut others = looked.calls.clone().filter(|call| summed[*call].is_none()).peekable();
             let is_needed = others.peek().is_some();
@@ -94,6 +104,11 @@ impl Asked {
         Ok(Self { functions, layout, frames, kinds, summed, is_base_seen })
     }
 
+    /// Whether an aggregate follows from totals where these are numbers for certain, and from the rows that are seen where not.
+    pub fn may_be_unsure(&self, call: usize) -> bool {
+        matches!(self.summed[call], Some(Summed::Rows | Summed::Total(_)))
+    }
+
     /// The totals that an aggregate follows from.
     ///
     /// Errors: `Error::Bug` if it does not.
@@ -101,13 +116,16 @@ impl Asked {
         self.functions[call].totals().ok_or_else(|| Error::bug("an aggregate has no totals any more"))
     }
 
-    /// What rows add to each of the running totals.
-    pub fn amounts(&self, kept: &Kept, rows: &[Entry]) -> Result<Vec<Amounts>> {
-        if rows.is_empty() || self.kinds.is_empty() {
+    /// What some of these rows, which are in the order of their keys, add to each of the running totals.
+    pub fn amounts(&self, kept: &Kept, all: &[Entry], some: Range<usize>) -> Result<Vec<Amounts>> {
+        if some.is_empty() || self.kinds.is_empty() {
             return Ok(vec![Amounts::default(); self.kinds.len()]);
         }
-        let rows: Vec<At> = rows.iter().map(|entry| entry.at).collect();
+        let rows: Vec<At> = all[some.clone()].iter().map(|entry| entry.at).collect();
         let amounts = |kind: &Kind| {
+            if kind.is_of_times {
+                return Ok(first_of_times(all, some.clone()));
+            }
             let (arguments, filter) = gathered(&kind.columns, kept, &rows)?;
             self.totals(kind.call)?.amounts(&arguments, filter.as_ref(), rows.len())
         };
@@ -118,6 +136,24 @@ impl Asked {
     pub fn gathered(&self, call: usize, kept: &Kept, rows: &[At]) -> Result<(Vec<ArrayRef>, Option<BooleanArray>)> {
         gathered(&self.layout.calls[call], kept, rows)
     }
+}
+
+/// One for each row of which the one before has another time, or another key. No row has the time of one that was due before.
+fn first_of_times(all: &[Entry], some: Range<usize>) -> Amounts {
+    let place = |row: usize| (all[row].key, all[row].time);
+    let is_first = |row: usize| row == 0 || place(row - 1) != place(row);
+    let amounts = some.map(|row| i64::from(is_first(row))).collect();
+    Amounts { amounts: Addends::Narrow(amounts), ..Amounts::default() }
+}
+
+/// Whether an aggregate counts the times of rows, in each of the inputs.
+fn counts_times(inputs: &[OverInput], call: usize) -> bool {
+    let is_time = |OverInput { input, calls }: &OverInput| {
+        let Call { function, arguments, filter, .. } = &calls[call];
+        let columns = arguments.iter().map(|argument| argument.column());
+        function.counts_distinct() && filter.is_none() && columns.eq([Some(input.time)])
+    };
+    inputs.iter().all(is_time)
 }
 
 fn gathered(
@@ -131,15 +167,22 @@ fn gathered(
 }
 
 /// The running totals that the aggregates need, and how each follows from them.
-fn totals(
-    functions: &[Arc<dyn Function>],
-    layout: &Layout,
-    frames: &[Looked],
-) -> Result<(Vec<Kind>, Vec<Option<Summed>>)> {
+fn totals(inputs: &[OverInput], layout: &Layout, frames: &[Looked]) -> Result<(Vec<Kind>, Vec<Option<Summed>>)> {
     let (mut kinds, mut summed): (Vec<Kind>, _) = (Vec::new(), Vec::new());
     let frame_of = |call: usize| frames.iter().find(|looked| looked.calls.contains(&call));
-    for (call, (function, columns)) in functions.iter().zip(&layout.calls).enumerate() {
-        let is_contiguous = frame_of(call).is_some_and(|looked| looked.is_contiguous);
+    for (call, columns) in layout.calls.iter().enumerate() {
+        let function = &inputs[0].calls[call].function;
+        let frame = frame_of(call).filter(|looked| looked.is_contiguous);
+        let is_contiguous = frame.is_some();
+        // A frame of times has all rows of a time or none; but a row that is not in the line may have a time of its own.
+        if frame.is_some_and(|looked| looked.frame.is_of_times() && !looked.adds_own) && counts_times(inputs, call) {
+            let place = kinds.iter().position(|kind| kind.is_of_times).unwrap_or(kinds.len());
+            if place == kinds.len() {
+                kinds.push(Kind { call, columns: columns.clone(), width: 0, is_of_times: true });
+            }
+            summed.push(Some(Summed::Times(place)));
+            continue;
+        }
         if function.totals().is_none() || !is_contiguous {
             summed.push(None);
             continue;
@@ -149,9 +192,10 @@ fn totals(
             continue;
         }
         let width = function.state()?.len();
-        let place = kinds.iter().position(|kind| kind.columns == *columns).unwrap_or(kinds.len());
+        let is_same = |kind: &Kind| kind.columns == *columns && !kind.is_of_times;
+        let place = kinds.iter().position(is_same).unwrap_or(kinds.len());
         if place == kinds.len() {
-            kinds.push(Kind { call, columns: columns.clone(), width });
+            kinds.push(Kind { call, columns: columns.clone(), width, is_of_times: false });
         } else if kinds[place].width < width {
             (kinds[place].call, kinds[place].width) = (call, width);
         }

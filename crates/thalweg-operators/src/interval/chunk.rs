@@ -2,8 +2,9 @@
 
 use std::{ops::Range, sync::Arc};
 
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::SchemaRef;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, make_array, new_empty_array};
+use arrow_buffer::Buffer;
+use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
     Batch, Result,
     aggregate::{Accumulator, Amounts},
@@ -15,9 +16,10 @@ use super::{
     entry::{At, Entry},
     frame::Spans,
     kept::{Kept, hashes},
+    layout::Place,
     lines::Lines,
     order::Sorter,
-    places::positions,
+    places::{self, Tells},
     totals::Total,
 };
 
@@ -32,6 +34,10 @@ const TURN: usize = 1 << 20;
 pub struct Chunk {
     /// The numbers of the rows, which are in the order of time, in the order of keys.
     order: Vec<u32>,
+    /// Their times in this order.
+    times: Vec<i64>,
+    /// Each key, with where its rows are in this order.
+    keys: Vec<(u32, Range<usize>)>,
     /// Where their values lie.
     rows: Vec<At>,
     /// By frame which rows they see, in the order of keys, where these follow each other.
@@ -124,6 +130,7 @@ impl Chunk {
         sorter: &mut Sorter,
     ) -> Result<()> {
         sorter.by_key(bases, &mut self.order);
+        self.find_keys(bases);
         self.rows.clear();
         self.rows.extend(bases.iter().map(|base| base.at));
         self.done = 0;
@@ -134,7 +141,7 @@ impl Chunk {
         self.settled = vec![Settled::default(); asked.frames.len()];
         self.unsure = asked.frames.iter().map(|_| Unsure::default()).collect();
         let adds_own = asked.frames.iter().any(|looked| looked.adds_own && looked.is_contiguous);
-        let own = if adds_own { asked.amounts(kept, bases)? } else { Vec::new() };
+        let own = if adds_own { asked.amounts(kept, bases, 0..bases.len())? } else { Vec::new() };
         for (frame, looked) in asked.frames.iter().enumerate().filter(|(_, looked)| looked.is_contiguous) {
             self.look_around(frame, looked, bases, asked, lines);
             self.sum(frame, looked, bases, asked, lines, &own);
@@ -142,12 +149,28 @@ impl Chunk {
         Ok(())
     }
 
+    /// Finds where the rows of each key are.
+    fn find_keys(&mut self, bases: &[Entry]) {
+        let Self { order, times, keys, .. } = self;
+        times.clear();
+        keys.clear();
+        for (place, number) in order.iter().enumerate() {
+            let Entry { key, time, .. } = bases[*number as usize];
+            times.push(time);
+            match keys.last_mut() {
+                Some((last, places)) if *last == key => places.end = place + 1,
+                _ => keys.push((key, place..place + 1)),
+            }
+        }
+    }
+
     /// Finds which rows those of this chunk see.
     fn look_around(&mut self, frame: usize, looked: &Looked, bases: &[Entry], asked: &Asked, lines: &mut Lines) {
-        for (key, places) in keys(&self.order, bases) {
-            let bases = self.order[places].iter().map(|number| &bases[*number as usize]);
-            let (line, near) = lines.followed(key, frame);
-            looked.frame.spans(bases, line, asked.is_base_seen, near, &mut self.spans[frame]);
+        for (key, places) in &self.keys {
+            let times = &self.times[places.clone()];
+            let bases = self.order[places.clone()].iter().map(|number| &bases[*number as usize]);
+            let (line, near) = lines.followed(*key, frame);
+            looked.frame.spans(times, bases, line, asked.is_base_seen, near, &mut self.spans[frame]);
         }
     }
 
@@ -159,11 +182,11 @@ impl Chunk {
             let Some(summed) = asked.summed[call] else { continue };
             let found = &mut self.totals[call];
             found.clear(bases.len());
-            for (key, places) in keys(order, bases) {
-                let (order, starts, ends) = (&order[places.clone()], &starts[places.clone()], &ends[places]);
+            for (key, places) in &self.keys {
+                let (order, starts, ends) = (&order[places.clone()], &starts[places.clone()], &ends[places.clone()]);
                 let running = match summed {
                     Summed::Rows => None,
-                    Summed::Total(kind) => lines.line(key).running(kind),
+                    Summed::Total(kind) | Summed::Times(kind) => lines.line(*key).running(kind),
                 };
                 if let Some((running, gone)) = running
                     && let Some(sums) = running.narrow()
@@ -176,7 +199,7 @@ impl Chunk {
                     let row = order[number] as usize;
                     let own = || match summed {
                         Summed::Rows => Some(Total { count: 1, sum: 0 }),
-                        Summed::Total(kind) => amount(&own[kind], row),
+                        Summed::Total(kind) | Summed::Times(kind) => amount(&own[kind], row),
                     };
                     match if looked.adds_own { total.and_then(|total| total.plus(own()?)) } else { total } {
                         Some(Total { count, sum }) => (found.counts[row], found.sums[row]) = (count, sum),
@@ -194,7 +217,8 @@ impl Chunk {
         }
         // All totals of a row of which one is no number are found from the rows that it sees.
         for row in (0..unsure.are.len()).filter(|row| unsure.are[*row]) {
-            self.totals[looked.calls.clone()].iter_mut().for_each(|totals| totals.forget(row));
+            let unsure = looked.calls.clone().filter(|call| asked.may_be_unsure(*call));
+            unsure.for_each(|call| self.totals[call].forget(row));
         }
     }
 
@@ -294,7 +318,9 @@ impl Chunk {
             if seen.rows.is_empty() {
                 continue;
             }
-            for call in looked.calls.clone().filter(|call| asked.summed[*call].is_some() == follows) {
+            let is_wanted =
+                |call: &usize| if follows { asked.may_be_unsure(*call) } else { asked.summed[*call].is_none() };
+            for call in looked.calls.clone().filter(is_wanted) {
                 let (arguments, filter) = asked.gathered(call, kept, &seen.rows)?;
                 self.accumulators[call].update(&arguments, filter.as_ref(), &seen.groups, count)?;
             }
@@ -311,18 +337,25 @@ impl Chunk {
         asked: &Asked,
         kept: &mut Kept,
         output: &SchemaRef,
-        has_positions: bool,
+        positions: Option<Tells>,
     ) -> Result<Batch> {
-        let mut columns = kept.gather_all(&asked.layout.passed, &self.rows)?;
+        let passed = asked.layout.passed.iter().zip(output.fields()).map(|(passed, field)| match passed.place {
+            Place::Time => times(bases, field.data_type()),
+            Place::Kept(column) => kept.gather(column, &self.rows),
+        });
+        let mut columns = passed.collect::<Result<Vec<_>>>()?;
         for (frame, looked) in asked.frames.iter().enumerate() {
             for call in looked.calls.clone() {
                 columns.push(self.results(call, frame, asked, kept)?);
             }
         }
         let batch = Batch::new(RecordBatch::try_new(Arc::clone(output), columns)?);
-        let batch = match has_positions {
-            false => batch,
-            true => batch.with_positions(Arc::new(positions(bases, &hashes(kept, &self.rows)?))),
+        let batch = match positions {
+            None => batch,
+            Some(Tells::Position) => batch.with_positions(Arc::new(places::positions(bases, None))),
+            Some(Tells::Content) => {
+                batch.with_positions(Arc::new(places::positions(bases, Some(&hashes(kept, &self.rows)?))))
+            }
         };
         kept.release_all(self.rows.drain(..));
         Ok(batch)
@@ -337,6 +370,10 @@ impl Chunk {
             let nothing: Vec<_> = arguments.map(|column| kept.nothing(*column, self.rows[0])).collect();
             accumulator.update(&nothing, None, &[], self.rows.len())?;
             return accumulator.take_result();
+        }
+        if let Some(Summed::Times(_)) = asked.summed[call] {
+            let times = self.totals[call].sums.iter().map(|times| *times as i64);
+            return Ok(Arc::new(Int64Array::from_iter_values(times)));
         }
         let (totals, Sums { counts, sums }) = (asked.totals(call)?, &self.totals[call]);
         if self.unsure[frame].are.is_empty()
@@ -353,19 +390,16 @@ impl Chunk {
     pub fn bytes(&self) -> usize {
         let spans: usize = self.spans.iter().map(Spans::bytes).sum();
         let totals: usize = self.totals.iter().map(Sums::bytes).sum();
-        self.order.capacity() * size_of::<u32>() + self.rows.capacity() * size_of::<At>() + spans + totals
+        let keys = self.keys.capacity() * size_of::<(u32, Range<usize>)>() + self.times.capacity() * size_of::<i64>();
+        self.order.capacity() * size_of::<u32>() + self.rows.capacity() * size_of::<At>() + keys + spans + totals
     }
 }
 
-/// In the order of keys: a key, and where the numbers of its rows stand.
-fn keys(order: &[u32], bases: &[Entry]) -> impl Iterator<Item = (u32, Range<usize>)> {
-    let mut done = 0;
-    let key = |number: &u32| bases[*number as usize].key;
-    order.chunk_by(move |a, b| key(a) == key(b)).map(move |rows| {
-        let from = done;
-        done += rows.len();
-        (key(&rows[0]), from..done)
-    })
+/// The times of rows, as a column of this type.
+fn times(rows: &[Entry], kind: &DataType) -> Result<ArrayRef> {
+    let times = Buffer::from_vec(rows.iter().map(|row| row.time).collect::<Vec<_>>());
+    let none = new_empty_array(kind).to_data().into_builder();
+    Ok(make_array(none.len(rows.len()).buffers(vec![times]).build()?))
 }
 
 /// What a row adds to totals itself, if that is a number.
@@ -374,5 +408,5 @@ fn amount(own: &Amounts, row: usize) -> Option<Total> {
         return None;
     }
     let counts = own.counted.as_ref().is_none_or(|counted| counted.value(row));
-    Some(Total { count: u64::from(counts), sum: own.amounts[row] })
+    Some(Total { count: u64::from(counts), sum: own.amounts.get(row) })
 }

@@ -111,6 +111,11 @@ impl Frame {
         }
     }
 
+    /// Whether its ends are times.
+    pub fn is_of_times(&self) -> bool {
+        matches!(self.bounds, FrameBounds::Range { .. })
+    }
+
     /// Whether a row is looked at itself.
     pub fn sees_itself(&self) -> bool {
         let is_within = match self.bounds {
@@ -126,11 +131,12 @@ impl Frame {
         is_complete && (!is_in_line || !self.excludes_row && !self.excludes_base)
     }
 
-    /// Finds the rows that each of some rows of one key, in the order of time, sees where they follow each other. `near` is where the
-    /// last one's were.
+    /// Finds the rows that each of some rows of one key, which have these times and are in their order, sees where they follow each
+    /// other. `near` is where the last one's were.
     pub fn spans<'a>(
         &self,
-        bases: impl Iterator<Item = &'a Entry> + Clone,
+        times: &[i64],
+        bases: impl Iterator<Item = &'a Entry>,
         line: &Line,
         is_in_line: bool,
         near: &mut Range<usize>,
@@ -143,9 +149,11 @@ impl Frame {
                 let [from_limits, to_limits] = limits;
                 from_limits.clear();
                 to_limits.clear();
-                let begin = |base: &Entry| from.map_or(i64::MIN, |from| base.time.saturating_add(from.0));
-                from_limits.extend(bases.clone().map(begin));
-                to_limits.extend(bases.map(|base| base.time.saturating_add(to.0).saturating_add(1)));
+                match from {
+                    Some(from) => from_limits.extend(times.iter().map(|time| time.saturating_add(from.0))),
+                    None => from_limits.resize(times.len(), i64::MIN),
+                }
+                to_limits.extend(times.iter().map(|time| time.saturating_add(to.0).saturating_add(1)));
                 line.passed([from_limits, to_limits], [near.start, near.end], [starts, ends]);
                 if from.is_some_and(|from| from > to) {
                     ends.truncate(first);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray, make_array, types::Int64Type};
-use arrow_buffer::{Buffer, ScalarBuffer};
+use arrow_buffer::{Buffer, MutableBuffer, ScalarBuffer};
 use arrow_select::take::take;
 use thalweg_core::{Batch, Error, Result, Selection, Timestamp, expression::Expression};
 
@@ -14,6 +14,8 @@ pub struct Input {
     pub time: usize,
     /// The column that says where a row stands in its source, if there is one.
     pub position: Option<usize>,
+    /// Whether each row has a position of its own.
+    pub has_own_positions: bool,
     /// By what its rows are divided.
     pub keys: Vec<Arc<dyn Expression>>,
 }
@@ -68,22 +70,71 @@ fn of_rows(batch: &Batch, values: &ScalarBuffer<i64>) -> ScalarBuffer<i64> {
     }
 }
 
+/// Memory of columns that are kept no longer.
+#[derive(Debug, Default)]
+pub struct Spare {
+    buffers: Vec<MutableBuffer>,
+    bytes: usize,
+}
+
+/// So many columns' memory is kept at most.
+const SPARE: usize = 32;
+
+impl Spare {
+    /// Memory that nobody else looks at stays for columns to come.
+    pub fn put(&mut self, values: Buffer) {
+        if self.buffers.len() < SPARE
+            && let Ok(mut buffer) = values.into_mutable()
+        {
+            buffer.clear();
+            self.bytes += buffer.capacity();
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// A copy of bytes.
+    fn copy(&mut self, values: &[u8]) -> Buffer {
+        // What is much larger would be kept for little.
+        let fits = |buffer: &MutableBuffer| (values.len()..=4 * values.len().max(1024)).contains(&buffer.capacity());
+        let Some(place) = self.buffers.iter().rposition(fits) else {
+            // One that nobody needs makes room.
+            self.drop_first();
+            return Buffer::from(values);
+        };
+        let mut buffer = self.buffers.swap_remove(place);
+        self.bytes -= buffer.capacity();
+        buffer.extend_from_slice(values);
+        buffer.into()
+    }
+
+    fn drop_first(&mut self) {
+        if !self.buffers.is_empty() {
+            self.bytes -= self.buffers.remove(0).capacity();
+        }
+    }
+
+    /// How many bytes of memory there are.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
 /// A copy of a column: what is kept has no part in a page.
-pub fn copied(column: &ArrayRef) -> Result<ArrayRef> {
+pub fn copied(column: &ArrayRef, spare: &mut Spare) -> Result<ArrayRef> {
     let width = column.data_type().primitive_width().filter(|_| column.null_count() == 0);
     let Some(width) = width else {
         return Ok(take(column, &UInt32Array::from_iter_values(0..column.len() as u32), None)?);
     };
     let data = column.to_data();
-    let values = Buffer::from(&data.buffers()[0].as_slice()[data.offset() * width..][..data.len() * width]);
+    let values = spare.copy(&data.buffers()[0].as_slice()[data.offset() * width..][..data.len() * width]);
     let data = data.into_builder().offset(0).buffers(vec![values]).nulls(None);
     Ok(make_array(data.build()?))
 }
 
 /// A copy of the values of the selected rows in a column.
-pub fn copied_rows(column: &ArrayRef, rows: Option<&UInt32Array>) -> Result<ArrayRef> {
+pub fn copied_rows(column: &ArrayRef, rows: Option<&UInt32Array>, spare: &mut Spare) -> Result<ArrayRef> {
     match rows {
-        None => copied(column),
+        None => copied(column, spare),
         Some(rows) => Ok(take(column, rows, None)?),
     }
 }
@@ -103,7 +154,7 @@ mod tests {
     fn a_row_is_late_by_the_watermark_it_met_or_by_how_far_time_has_come() {
         let times = Arc::new(TimestampMicrosecondArray::from(vec![5, 20, 7, 30])) as ArrayRef;
         let batch = Batch::new(RecordBatch::try_from_iter([("t", times)]).unwrap());
-        let input = Input { time: 0, position: None, keys: Vec::new() };
+        let input = Input { time: 0, position: None, has_own_positions: false, keys: Vec::new() };
         let on_time = |batch: &Batch, reached, allowed| {
             let (batch, late) = input.on_time(batch.clone(), Timestamp(reached), allowed).unwrap();
             (input.arrivals(&batch).unwrap().times.to_vec(), late)

@@ -16,7 +16,7 @@ use super::{
     kept::{Kept, hashes},
     lines::Lines,
     order::{By, Sorter},
-    places::ordered,
+    places::{of_content, ordered},
     saved::{self, Saved, divided, together},
     waiting::Waiting,
 };
@@ -204,11 +204,12 @@ impl IntervalJoin {
                 continue;
             }
             let Some(base) = self.ready.front().copied() else { return (found, true) };
-            let line = self.lines.line(base.key);
-            let near = base.time.saturating_add(from.0)..base.time.saturating_add(to.0);
-            let range =
-                if self.has_null[base.key as usize] { 0..0 } else { line.between(near.start, near.end, &(0..0)) };
-            let members = &line.rows()[range];
+            // The last base row of this key was not much earlier.
+            let (line, near) = self.lines.followed(base.key, 0);
+            if !self.has_null[base.key as usize] {
+                *near = line.between(base.time.saturating_add(from.0), base.time.saturating_add(to.0), near);
+            }
+            let members = &line.rows()[near.clone()];
             let rest = &members[self.begun.0..];
             let room = self.batch_rows - found.len();
             found.extend(rest.iter().take(room).map(|member| Candidate::Pair(base, *member)));
@@ -318,13 +319,12 @@ impl IntervalJoin {
     fn positions(&self, rows: &[[Option<Entry>; 2]]) -> Result<Positions> {
         let side = |side: usize| -> Result<Vec<[u8; 16]>> {
             let entries: Vec<Entry> = rows.iter().filter_map(|row| row[side]).collect();
-            let places: Vec<At> = entries.iter().map(|entry| entry.at).collect();
-            let mut keys = entries.iter().zip(hashes(&self.kept, &places)?).map(|(entry, hash)| {
-                let mut key = [0; 16];
-                key[..8].copy_from_slice(&ordered(entry.position));
-                key[8..].copy_from_slice(&hash.to_be_bytes());
-                key
-            });
+            let port = if side == 0 { self.base } else { 1 - self.base };
+            let hashes = match self.inputs[port].has_own_positions {
+                true => vec![0; entries.len()],
+                false => hashes(&self.kept, &entries.iter().map(|entry| entry.at).collect::<Vec<_>>())?,
+            };
+            let mut keys = entries.iter().zip(hashes).map(|(entry, hash)| of_content(entry, hash));
             // A row without a base row comes behind those that have one, and one without a member before.
             let none = [if side == 0 { u8::MAX } else { 0 }; 16];
             Ok(rows.iter().map(|row| row[side].and_then(|_| keys.next()).unwrap_or(none)).collect())
@@ -356,7 +356,7 @@ impl IntervalJoin {
     fn expire(&mut self) {
         let end = self.final_before().plus(self.distance.from);
         let Self { kept, lines, has_null, members, bases, leaving, .. } = self;
-        lines.expire(end.0, end.0, <[Entry]>::len, |entry| kept.release(entry.at));
+        lines.expire(end.0, end.0, None, |rows| kept.release_all(rows.iter().map(|entry| entry.at)));
         if lines.is_sparse(members.rows() + bases.rows() + leaving.len()) {
             let mut is_wanted = vec![false; lines.keys()];
             let waiting = members.iter().chain(bases.iter()).chain(leaving.iter());
@@ -385,9 +385,9 @@ impl Operator for IntervalJoin {
             return Ok(Progress::Done);
         }
         let (arrivals, rows) = (input.arrivals(&batch)?, selected(&batch));
-        let copied = |column: &ArrayRef| copied_rows(column, rows.as_ref());
-        let key = |key: &Arc<dyn Expression>| key.evaluate(&batch).and_then(|column| copied(&column));
-        let keys = input.keys.iter().map(key).collect::<Result<Vec<_>>>()?;
+        let mut copied = |column: &ArrayRef| copied_rows(column, rows.as_ref(), &mut self.kept.spare);
+        let mut key = |key: &Arc<dyn Expression>| key.evaluate(&batch).and_then(|column| copied(&column));
+        let keys = input.keys.iter().map(&mut key).collect::<Result<Vec<_>>>()?;
         let columns = batch.columns().columns().iter().map(copied).collect::<Result<_>>()?;
         let count = batch.len();
         let numbers = self.number(&keys, count)?;

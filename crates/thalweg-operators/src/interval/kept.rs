@@ -7,7 +7,7 @@ use arrow_select::interleave::interleave;
 use thalweg_core::{Error, Result};
 use thalweg_memory::kernels::hash::hash_columns;
 
-use super::entry::At;
+use super::{entry::At, input::Spare};
 
 /// Batches of which rows are kept, each until none of its rows is wanted any more.
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub struct Kept {
     batches: Vec<Slot>,
     free: Vec<u32>,
     bytes: usize,
+    /// Memory for batches to come.
+    pub spare: Spare,
 }
 
 #[derive(Debug, Default)]
@@ -94,17 +96,24 @@ impl Kept {
         slot.uses -= uses;
         if slot.uses == 0 {
             self.bytes -= slot.bytes;
-            *slot = Slot::default();
+            for Column { array, values } in std::mem::take(slot).columns {
+                drop(array);
+                values.into_iter().for_each(|(_, values)| self.spare.put(values));
+            }
             self.free.push(batch);
         }
     }
 
-    /// The values that rows have in one of the columns, in this order.
+    /// The values that rows have in one of the columns, in this order; nulls where they were not kept, which is so for all of an input
+    /// or for none.
     ///
     /// Errors: `Error::Bug` if no row is asked for.
     pub fn gather(&self, column: usize, rows: &[At]) -> Result<ArrayRef> {
         let Some(first) = rows.first() else { return Err(Error::bug("no rows to gather")) };
         let of_first = &self.batches[first.batch as usize].columns[column];
+        if of_first.array.is_empty() {
+            return Ok(new_null_array(of_first.array.data_type(), rows.len()));
+        }
         macro_rules! values {
             ($native:ty) => {
                 self.values::<$native>(column, rows)
@@ -120,11 +129,6 @@ impl Kept {
         };
         let data = of_first.array.slice(0, 0).to_data().into_builder().offset(0).len(rows.len()).buffers(vec![values]);
         Ok(make_array(data.nulls(self.nulls(column, rows)).build()?))
-    }
-
-    /// Those that they have in several columns.
-    pub fn gather_all(&self, columns: &[usize], rows: &[At]) -> Result<Vec<ArrayRef>> {
-        columns.iter().map(|column| self.gather(*column, rows)).collect()
     }
 
     /// The values of rows in a column in which all have so many bytes.
@@ -207,6 +211,11 @@ impl Kept {
         self.batches[row.batch as usize].columns[column].array.slice(0, 0)
     }
 
+    /// Whether the values of one of the columns are kept of the rows that came with a row.
+    fn has(&self, column: usize, row: At) -> bool {
+        !self.batches[row.batch as usize].columns[column].array.is_empty()
+    }
+
     /// How many columns are kept of a row.
     pub fn width(&self, row: At) -> usize {
         self.batches[row.batch as usize].columns.len()
@@ -214,15 +223,15 @@ impl Kept {
 
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.batches.capacity() * size_of::<Slot>()
+        self.bytes + self.spare.bytes() + self.batches.capacity() * size_of::<Slot>()
     }
 }
 
 /// The hashes of all that is kept of rows of one input.
 pub fn hashes(kept: &Kept, rows: &[At]) -> Result<Vec<u64>> {
     let Some(first) = rows.first() else { return Ok(Vec::new()) };
-    let columns: Vec<usize> = (0..kept.width(*first)).collect();
-    hash_columns(&kept.gather_all(&columns, rows)?, rows.len())
+    let columns = (0..kept.width(*first)).filter(|column| kept.has(*column, *first));
+    hash_columns(&columns.map(|column| kept.gather(column, rows)).collect::<Result<Vec<_>>>()?, rows.len())
 }
 
 #[cfg(test)]

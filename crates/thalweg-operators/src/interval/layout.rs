@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
+use arrow_array::{ArrayRef, new_empty_array};
 use arrow_select::nullif::nullif;
 use thalweg_core::{Batch, Error, Result, expression::Expression};
 
-use super::input::{copied, copied_rows, selected};
+use super::input::{Spare, copied, copied_rows, selected};
 use crate::aggregate::{Call, values::Values};
 
 /// Which of the columns that are kept of a row is what.
@@ -17,13 +17,34 @@ pub struct Layout {
     arguments: usize,
     /// Which of these are no columns of the input as they stand.
     is_computed: Vec<bool>,
-    /// For each column of the first input where it is kept.
-    pub passed: Vec<usize>,
+    /// Which of these nobody reads of rows of the first input.
+    is_unread: Vec<bool>,
+    /// The columns of the first input that pass.
+    pub passed: Vec<Passed>,
+}
+
+/// A column of the first input that passes.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed {
+    /// Which one.
+    column: usize,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// Where the values of a column that passes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// They are the times of the rows.
+    Time,
+    /// Among the columns that are kept.
+    Kept(usize),
 }
 
 impl Layout {
-    /// Where the arguments of these aggregates are kept, and the columns of the first input, of which there are so many.
-    pub fn new(calls: &[Call], width: usize) -> Self {
+    /// Where the arguments of these aggregates are kept, and the columns of the first input that pass, of which one may be its time.
+    /// Where `is_base_read` is false, nobody aggregates its rows.
+    pub fn new(calls: &[Call], passes: &[usize], time: usize, is_base_read: bool) -> Self {
         // A column that several ask for is kept once.
         let mut slots: Vec<Option<usize>> = Vec::new();
         let mut slot = |expression: &Arc<dyn Expression>| {
@@ -39,18 +60,33 @@ impl Layout {
             .map(|call| (call.arguments.iter().map(&mut slot).collect(), call.filter.as_ref().map(&mut slot)))
             .collect();
         let (arguments, is_computed) = (slots.len(), slots.iter().map(Option::is_none).collect());
-        let passed = (0..width).map(|column| {
-            slots.iter().position(|slot| *slot == Some(column)).unwrap_or_else(|| {
+        let mut place = |column: usize| {
+            if column == time {
+                return Place::Time;
+            }
+            Place::Kept(slots.iter().position(|slot| *slot == Some(column)).unwrap_or_else(|| {
                 slots.push(Some(column));
                 slots.len() - 1
-            })
-        });
-        Self { calls, passed: passed.collect(), arguments, is_computed }
+            }))
+        };
+        let passed: Vec<_> = passes.iter().map(|column| Passed { column: *column, place: place(*column) }).collect();
+        let is_unread = |slot: usize| !is_base_read && passed.iter().all(|passed| passed.place != Place::Kept(slot));
+        Self { calls, is_unread: (0..arguments).map(is_unread).collect(), passed, arguments, is_computed }
+    }
+
+    /// Of rows of the first input, leaves out the values of columns that nobody reads, but for their types.
+    pub fn forget_unread(&self, columns: &mut [ArrayRef]) {
+        let unread = columns.iter_mut().zip(&self.is_unread).filter(|(_, is_unread)| **is_unread);
+        unread.for_each(|(column, _)| *column = new_empty_array(column.data_type()));
     }
 
     /// What is kept of the selected rows of a batch of an input: `values` are those of the aggregates.
-    pub fn columns(&self, values: Values, base: Option<&Batch>) -> Result<Vec<ArrayRef>> {
-        let width = self.passed.iter().max().map_or(0, |last| last + 1).max(self.arguments);
+    pub fn columns(&self, values: Values, base: Option<&Batch>, spare: &mut Spare) -> Result<Vec<ArrayRef>> {
+        let passed = self.passed.iter().filter_map(|passed| match passed.place {
+            Place::Kept(slot) if slot >= self.arguments => Some((passed.column, slot)),
+            _ => None,
+        });
+        let width = passed.clone().map(|(_, slot)| slot + 1).max().unwrap_or(self.arguments);
         let mut columns: Vec<Option<ArrayRef>> = vec![None; if base.is_some() { width } else { self.arguments }];
         let arguments = values.arguments.into_iter().zip(values.filters);
         for ((slots, filter), (arguments, mask)) in self.calls.iter().zip(arguments) {
@@ -66,13 +102,18 @@ impl Layout {
                 columns[*slot] = Some(Arc::new(mask));
             }
         }
-        for column in columns.iter_mut().flatten() {
-            *column = copied(column)?;
+        for (slot, column) in columns.iter_mut().enumerate() {
+            if let Some(column) = column {
+                *column = match base.is_some() && self.is_unread[slot] {
+                    true => new_empty_array(column.data_type()),
+                    false => copied(column, spare)?,
+                };
+            }
         }
         if let Some(batch) = base {
             let rows = selected(batch);
-            for (number, slot) in self.passed.iter().enumerate().filter(|(_, slot)| **slot >= self.arguments) {
-                columns[*slot] = Some(copied_rows(batch.column(number), rows.as_ref())?);
+            for (number, slot) in passed {
+                columns[slot] = Some(copied_rows(batch.column(number), rows.as_ref(), spare)?);
             }
         }
         columns.into_iter().map(|column| column.ok_or_else(|| Error::bug("a column is not kept"))).collect()

@@ -11,11 +11,18 @@ use super::{
 };
 use crate::aggregate::groups::{Groups, KeyEncoder, Keys, Numbers};
 
-/// A key's rows are moved to the front of their memory once so many before them are gone, and as many as are left.
-const GONE: usize = 256;
+/// A key's rows are moved to the front of their memory once so many before them are gone, and as many as are left; few, so that the rows
+/// of many keys stay in the caches.
+const GONE: usize = 16;
+
+/// Memory for so many rows of a key is kept however few there are.
+const ROOM: usize = 64;
 
 /// Where there are so many times as many rows as times, rows are left out in a search.
 const SPARSE: usize = 8;
+
+/// So few rows are looked at one by one.
+const SHORT: usize = 32;
 
 /// That time passes counts as so many rows.
 const PASSING: usize = 16;
@@ -36,6 +43,9 @@ pub struct Lines {
     /// How many bytes of memory all lines take.
     bytes: usize,
 }
+
+/// How many of some rows of a key come before those that are spared.
+pub type Before<'a> = &'a dyn Fn(&[Entry]) -> usize;
 
 /// The rows of a key.
 #[derive(Debug, Default)]
@@ -73,8 +83,13 @@ impl Line {
     pub fn passed(&self, limits: [&[i64]; 2], near: [usize; 2], found: [&mut Vec<usize>; 2]) {
         let times = self.times();
         let [Some(one), Some(two)] = limits.map(<[i64]>::first) else { return };
-        let [mut one, mut two] =
-            [(one, near[0]), (two, near[1])].map(|(limit, near)| search(times, near, |time| time < limit));
+        let first = |near: usize, limit: &i64| {
+            let near = near.min(times.len());
+            let is_before = near == 0 || times[near - 1] < *limit;
+            // What is not far is found on the way.
+            if is_before && times.len() - near <= SHORT { near } else { search(times, near, |time| time < limit) }
+        };
+        let [mut one, mut two] = [first(near[0], one), first(near[1], two)];
         let [found_one, found_two] = found.map(|found| {
             let start = found.len();
             found.resize(start + limits[0].len(), 0);
@@ -123,14 +138,15 @@ impl Line {
 
     fn drop_first(&mut self, count: usize) {
         self.gone += count;
-        if self.gone > GONE && self.gone > self.entries.len() / 2 {
+        if self.gone == self.entries.len() || self.gone > GONE && self.gone > self.entries.len() / 2 {
             self.entries.drain(..self.gone);
             self.times.drain(..self.gone);
             self.running.iter_mut().for_each(|running| running.drop_first(self.gone));
             self.gone = 0;
-            if self.entries.capacity() > 4 * self.entries.len().max(GONE) {
-                self.entries.shrink_to(2 * self.entries.len());
-                self.times.shrink_to(2 * self.entries.len());
+            let room = self.entries.len().max(ROOM);
+            if self.entries.capacity() > 4 * room {
+                self.entries.shrink_to(2 * room);
+                self.times.shrink_to(2 * room);
             }
         }
     }
@@ -228,9 +244,9 @@ impl Lines {
         self.lines.iter().flat_map(Line::rows)
     }
 
-    /// Drops rows with a time before `end`, but for the last of each key before `next` that `spared` of those does not count; `gone`
-    /// is told of each. Not all at once: rows of a key that gets no others stay for some time.
-    pub fn expire(&mut self, end: i64, next: i64, spared: impl Fn(&[Entry]) -> usize, mut gone: impl FnMut(&Entry)) {
+    /// Drops rows with a time before `end`, but for the last of each key before `next` that `spared`, if there is such, does not count of
+    /// those; `gone` is told of all. Not all at once: rows of a key that gets no others stay for some time.
+    pub fn expire(&mut self, end: i64, next: i64, spared: Option<Before<'_>>, mut gone: impl FnMut(&[Entry])) {
         // All keys are looked at once for as many rows as there were, so that it costs little for each of these; and now and then
         // where time passes and no rows come.
         self.grown += PASSING;
@@ -240,13 +256,19 @@ impl Lines {
         self.grown = 0;
         for (key, line) in self.lines.iter_mut().enumerate() {
             let (rows, times) = (line.rows(), line.times());
-            let before = |limit: i64| times.partition_point(|time| *time < limit);
-            let old = before(end);
-            let old = if old == 0 { 0 } else { old.min(spared(&rows[..before(next)])) };
+            let before = |limit: i64| match (times.first(), times.last()) {
+                (_, Some(last)) if *last < limit => times.len(),
+                (Some(first), _) if *first < limit => times.partition_point(|time| *time < limit),
+                _ => 0,
+            };
+            let mut old = before(end);
+            if let Some(spared) = spared.filter(|_| old > 0) {
+                old = old.min(spared(&rows[..before(next)]));
+            }
             if old == 0 {
                 continue;
             }
-            rows[..old].iter().for_each(&mut gone);
+            gone(&rows[..old]);
             for near in &mut self.near[key * self.frames..][..self.frames] {
                 *near = near.start.saturating_sub(old)..near.end.saturating_sub(old);
             }

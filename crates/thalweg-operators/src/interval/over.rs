@@ -14,8 +14,9 @@ use super::{
     frame::{Frame, Spared},
     input::Input,
     kept::{Kept, hashes},
-    lines::Lines,
+    lines::{Before, Lines},
     order::{By, Sorter},
+    places::Tells,
     saved::{self, Saved, divided, together},
     waiting::Waiting,
 };
@@ -26,7 +27,7 @@ use crate::aggregate::{Call, groups::KeyEncoder, values::Values};
 /// Rows wait, in no order, until the watermark has passed them; then they are put into the order of their keys and times, and each row
 /// of the first input looks at its frame once the last row that it may see is there. Results come in the order of time and position.
 ///
-/// Shape:  a row of the first input → its columns, then the aggregates of all frames.
+/// Shape:  a row of the first input → those of its columns that pass, then the aggregates of all frames.
 /// State:  rows that a later row may see, and those that wait: O(rows within the frames and the watermark's delay).
 /// Errors: what an expression or an aggregate gives for rows it cannot be computed for.
 /// Source: Zhang et al., "Scalable Online Interval Join on Modern Multicore Processors in OpenMLDB", definition 2.
@@ -81,6 +82,8 @@ pub struct Parts {
     pub input_of: Vec<usize>,
     /// The types of the keys.
     pub key_types: Vec<DataType>,
+    /// Which columns of the first input pass.
+    pub passes: Vec<usize>,
     /// What is looked at, and how many of the aggregates are computed of that.
     pub frames: Vec<(Frame, usize)>,
     /// The output columns.
@@ -97,7 +100,7 @@ pub struct Parts {
     pub allowed: Interval,
 }
 
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// So many rows are added to running totals together.
 const TOGETHER: usize = 2048;
@@ -111,6 +114,7 @@ impl Over {
             inputs,
             input_of,
             key_types,
+            passes,
             frames,
             output,
             batch_rows,
@@ -119,8 +123,7 @@ impl Over {
             has_positions,
             allowed,
         } = parts;
-        let Some(base) = inputs.first() else { return Err(Error::bug("aggregates over the rows of no input")) };
-        let asked = Asked::new(&base.calls, &frames, output.fields().len() - base.calls.len())?;
+        let asked = Asked::new(&inputs, &frames, &passes)?;
         let (ahead, back) =
             (frames.iter().map(|(frame, _)| frame.ahead()), frames.iter().map(|(frame, _)| frame.back()));
         let back = back.collect::<Option<Vec<_>>>().map(|back| back.into_iter().max().unwrap_or(0));
@@ -170,8 +173,9 @@ impl Over {
     fn append(&mut self) -> Result<()> {
         let Self { due, kept, lines, sorter, asked, .. } = self;
         sorter.sort(due, By::Key, |rows| hashes(kept, rows))?;
-        for due in due.chunks(TOGETHER) {
-            lines.append(due, &asked.amounts(kept, due)?);
+        for first in (0..due.len()).step_by(TOGETHER) {
+            let some = first..due.len().min(first + TOGETHER);
+            lines.append(&due[some.clone()], &asked.amounts(kept, due, some)?);
         }
         due.clear();
         Ok(())
@@ -189,7 +193,9 @@ impl Over {
         }
         self.begun = false;
         self.done += bases.len();
-        chunk.batch(bases, asked, kept, &self.output, self.has_positions).map(Some)
+        let tells = if self.inputs[0].input.has_own_positions { Tells::Position } else { Tells::Content };
+        let positions = self.has_positions.then_some(tells);
+        chunk.batch(bases, asked, kept, &self.output, positions).map(Some)
     }
 
     /// Drops what nobody will see any more.
@@ -197,9 +203,11 @@ impl Over {
         let Self { kept, lines, members, bases, back, spared, .. } = self;
         if let Some(back) = back {
             let next = self.reached.minus(Interval(self.ahead));
-            let spared =
+            let before =
                 |rows: &[Entry]| spared.iter().map(|spared| spared.before(rows, next.0)).min().unwrap_or(rows.len());
-            lines.expire(next.minus(Interval(*back)).0, next.0, spared, |entry| kept.release(entry.at));
+            let spared = (!spared.is_empty()).then_some(&before as Before<'_>);
+            let gone = |rows: &[Entry]| kept.release_all(rows.iter().map(|entry| entry.at));
+            lines.expire(next.minus(Interval(*back)).0, next.0, spared, gone);
         }
         let waiting = members.rows() + bases.rows();
         if lines.is_sparse(waiting) {
@@ -243,7 +251,7 @@ impl Operator for Over {
         let values = Values::new(&input.keys, calls, &batch)?;
         let keys = self.lines.encoder().encode(&values.keys, values.count)?;
         let numbers = self.lines.number(&keys, values.count);
-        let columns = self.asked.layout.columns(values, (number == 0).then_some(&batch))?;
+        let columns = self.asked.layout.columns(values, (number == 0).then_some(&batch), &mut self.kept.spare)?;
         let rank = if number == 0 { BASE } else { number as u32 };
         let entry = |row: usize, batch: u32| Entry {
             time: arrivals.times[row],
@@ -339,12 +347,16 @@ impl State for Over {
         let reached = Timestamp(snapshot.number()?);
         self.reached = self.reached.max(reached);
         let key_columns = self.inputs[0].input.keys.len();
-        for _ in 0..2 {
+        for is_base in [true, false] {
             let Some(saved) = Saved::read(&mut snapshot, key_columns)? else { continue };
             let keys = self.lines.encoder().encode(saved.keys(), saved.len())?;
             let numbers = self.lines.number(&keys, saved.len());
             let uses = (0..saved.len()).map(|row| saved.parts(row).count_ones() as usize).sum();
-            let batch = self.kept.keep(saved.kept(), uses);
+            let mut columns = saved.kept();
+            if is_base {
+                self.asked.layout.forget_unread(&mut columns);
+            }
+            let batch = self.kept.keep(columns, uses);
             for (row, key) in numbers.into_iter().enumerate() {
                 let (entry, parts) = (saved.entry(row, key, batch), saved.parts(row));
                 match () {

@@ -5,16 +5,33 @@ use thalweg_core::Positions;
 
 use super::entry::Entry;
 
-/// The positions of rows: their time, then their position in their source, then a hash of their content.
-pub fn positions(rows: &[Entry], hashes: &[u64]) -> Positions {
+/// What tells rows of one time apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tells {
+    /// Their positions in their source, of which each row has its own.
+    Position,
+    /// Those, and then their content.
+    Content,
+}
+
+/// The positions of rows: their time, then their position in their source, then, if there is one, a hash of their content.
+pub fn positions(rows: &[Entry], hashes: Option<&[u64]>) -> Positions {
     let times = rows.iter().map(|entry| entry.time).collect();
-    let keys = rows.iter().zip(hashes).map(|(entry, hash)| {
-        let mut key = [0; 16];
-        key[..8].copy_from_slice(&ordered(entry.position));
-        key[8..].copy_from_slice(&hash.to_be_bytes());
-        key
-    });
-    Positions::in_time(times, BinaryArray::from_iter_values(keys))
+    let keys = match hashes {
+        None => BinaryArray::from_iter_values(rows.iter().map(|entry| ordered(entry.position))),
+        Some(hashes) => {
+            BinaryArray::from_iter_values(rows.iter().zip(hashes).map(|(entry, hash)| of_content(entry, *hash)))
+        }
+    };
+    Positions::in_time(times, keys)
+}
+
+/// Where a row stands among those of its time: by its position, then by a hash of its content.
+pub fn of_content(entry: &Entry, hash: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&ordered(entry.position));
+    key[8..].copy_from_slice(&hash.to_be_bytes());
+    key
 }
 
 /// A number as bytes that compare as it does.

@@ -1,6 +1,6 @@
 //! Nested loops over all rows give the same, however rows arrive, and wherever state moves.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use arrow_array::{
     Array, ArrayRef, Int64Array, RecordBatch, TimestampMicrosecondArray,
@@ -80,7 +80,7 @@ fn group_of(row: &Row) -> KeyGroup {
 }
 
 fn input() -> Input {
-    Input { time: 0, position: Some(3), keys: vec![Arc::new(Column(1))] }
+    Input { time: 0, position: Some(3), has_own_positions: true, keys: vec![Arc::new(Column(1))] }
 }
 
 fn calls() -> Vec<Call> {
@@ -89,7 +89,15 @@ fn calls() -> Vec<Call> {
             Signature { name, arguments: &[DataType::Int64], is_distinct: false, output: &output, exact_floats: true };
         Call { function: native(&signature).unwrap(), arguments: vec![Arc::new(Column(2)) as _], filter: None }
     };
-    vec![call("count", DataType::Int64), call("sum", DataType::Int64), call("min", DataType::Int64)]
+    let times = Signature {
+        name: "count",
+        arguments: &[fields()[0].data_type().clone()],
+        is_distinct: true,
+        output: &DataType::Int64,
+        exact_floats: true,
+    };
+    let times = Call { function: native(&times).unwrap(), arguments: vec![Arc::new(Column(0)) as _], filter: None };
+    vec![call("count", DataType::Int64), call("sum", DataType::Int64), call("min", DataType::Int64), times]
 }
 
 /// Rows of two inputs, each in an order that is off by [`DISORDER`] at most.
@@ -338,7 +346,7 @@ fn a_join_gives_the_pairs_of_nested_loops() {
         let make = || {
             let parts = join::Parts {
                 kind,
-                inputs: [input(), input()],
+                inputs: [input(), input()].map(|input| Input { has_own_positions: seed % 4 == 0, ..input }),
                 input_of: vec![0, 1],
                 types: [types.clone(), types.clone()],
                 key_types: vec![DataType::Int64],
@@ -393,9 +401,11 @@ fn aggregated(frame: &Frame, base: &[Row], others: &[Row]) -> Vec<String> {
         if let Some(most) = frame.most {
             seen.drain(..seen.len().saturating_sub(most));
         }
+        let times: BTreeSet<i64> = seen.iter().map(|place| all[*place].0.time).collect();
         let values: Vec<i64> = seen.iter().filter_map(|place| all[*place].0.value).collect();
         let sum = (!values.is_empty()).then(|| values.iter().sum());
-        format!("{} {} {} {}", shown(Some(row)), values.len(), show(sum), show(values.iter().min().copied()))
+        let least = show(values.iter().min().copied());
+        format!("{} {} {} {least} {}", shown(Some(row)), values.len(), show(sum), times.len())
     };
     in_time(base).iter().map(result).collect()
 }
@@ -432,16 +442,21 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
         if !is_union {
             rows[1].clear();
         }
-        let whole = (0..6).map(|i| Field::new(format!("a{i}"), DataType::Int64, true)).collect();
-        let output: SchemaRef = Arc::new(Schema::new([fields(), whole].concat()));
+        let whole = (0..8).map(|i| Field::new(format!("a{i}"), DataType::Int64, true));
+        // Perhaps without the value.
+        let passes = if seed % 3 == 0 { vec![0, 1, 3] } else { vec![0, 1, 2, 3] };
+        let passed = passes.iter().map(|column: &usize| fields()[*column].clone());
+        let output: SchemaRef = Arc::new(Schema::new(passed.chain(whole).collect::<Vec<_>>()));
         let make = || {
             let calls = [calls(), calls()].concat();
+            let input = || Input { has_own_positions: seed % 4 == 0, ..input() };
             let over = || over::OverInput { input: input(), calls: calls.clone() };
             let parts = over::Parts {
                 inputs: vec![over(), over()],
                 input_of: vec![0, 1],
                 key_types: vec![DataType::Int64],
-                frames: frames.iter().map(|frame| (frame.clone(), 3)).collect(),
+                passes: passes.clone(),
+                frames: frames.iter().map(|frame| (frame.clone(), 4)).collect(),
                 output: Arc::clone(&output),
                 batch_rows: 9,
                 key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
@@ -453,8 +468,9 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
         };
         let [one, two] = frames.each_ref().map(|frame| aggregated(frame, &rows[0], &rows[1]));
         let both = one.iter().zip(&two).map(|(one, two)| {
-            let second = two.split(' ').skip(4).collect::<Vec<_>>().join(" ");
-            format!("{one} {second}")
+            let values = one.split(' ').chain(two.split(' ').skip(4)).enumerate();
+            let shown = values.filter(|(column, _)| *column > 3 || passes.contains(column));
+            shown.map(|(_, value)| value).collect::<Vec<_>>().join(" ")
         });
         let mut expected: Vec<String> = both.collect();
         same(&run(&make, &rows, random, 1), &expected, &format!("seed {seed}: {frames:?}"));
@@ -521,6 +537,7 @@ fn differences_of_totals_are_to_the_bit_what_a_fresh_sum_is() {
                 inputs: vec![over(), over()],
                 input_of: vec![0, 1],
                 key_types: vec![DataType::Int64],
+                passes: (0..fields().len()).collect(),
                 frames: frames.iter().map(|frame| (frame.clone(), 3)).collect(),
                 output: Arc::clone(&output),
                 batch_rows: 9,
@@ -555,7 +572,7 @@ impl Expression for Positive {
 #[test]
 fn what_nobody_can_see_any_more_takes_no_memory() {
     let output: SchemaRef = {
-        let whole = (0..3).map(|i| Field::new(format!("a{i}"), DataType::Int64, true)).collect();
+        let whole = (0..4).map(|i| Field::new(format!("a{i}"), DataType::Int64, true)).collect();
         Arc::new(Schema::new([fields(), whole].concat()))
     };
     let frame = Frame {
@@ -571,7 +588,8 @@ fn what_nobody_can_see_any_more_takes_no_memory() {
             inputs: vec![over(), over()],
             input_of: vec![0, 1],
             key_types: vec![DataType::Int64],
-            frames: vec![(frame.clone(), 3)],
+            passes: (0..fields().len()).collect(),
+            frames: vec![(frame.clone(), 4)],
             output: Arc::clone(&output),
             batch_rows: 1000,
             key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),

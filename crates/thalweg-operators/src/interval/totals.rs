@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use thalweg_core::aggregate::Amounts;
+use thalweg_core::aggregate::{Addends, Amounts};
 
 /// The running totals of one amount over the rows of one key.
 #[derive(Debug)]
@@ -42,12 +42,17 @@ impl Default for Running {
 }
 
 /// Before each row, and behind the last, the sum of all before.
-fn extend<T: Copy>(sums: &mut Vec<T>, amounts: &[i128], add: impl Fn(T, i128) -> T) {
+fn extend<T: Copy, A: Copy>(sums: &mut Vec<T>, amounts: &[A], add: impl Fn(T, A) -> T) {
     let mut sum = sums[sums.len() - 1];
     sums.extend(amounts.iter().map(|amount| {
         sum = add(sum, *amount);
         sum
     }));
+}
+
+/// How far the amount that is furthest from zero is from it.
+fn largest(amounts: &[i64]) -> u64 {
+    amounts.iter().fold(0, |largest, amount| largest.max(amount.unsigned_abs()))
 }
 
 impl Running {
@@ -62,9 +67,14 @@ impl Running {
     /// Appends rows.
     pub fn append(&mut self, amounts: &Amounts, rows: Range<usize>) {
         self.count(amounts, rows.clone());
-        let amounts = &amounts.amounts[rows];
-        self.largest = amounts.iter().fold(self.largest, |largest, amount| largest.max(amount.unsigned_abs()));
-        let is_narrow = self.fits(self.len() + amounts.len(), i64::MAX.into());
+        let largest = match &amounts.amounts {
+            Addends::Narrow(amounts) => largest(&amounts[rows.clone()]).into(),
+            Addends::Wide(amounts) => {
+                amounts[rows.clone()].iter().map(|amount| amount.unsigned_abs()).max().unwrap_or(0)
+            }
+        };
+        self.largest = self.largest.max(largest);
+        let is_narrow = self.fits(self.len() + rows.len(), i64::MAX.into());
         if let Sums::Narrow(sums) = &self.sums
             && !is_narrow
         {
@@ -76,9 +86,15 @@ impl Running {
             });
             self.sums = Sums::Wide([0].into_iter().chain(before).collect());
         }
-        match &mut self.sums {
-            Sums::Narrow(sums) => extend(sums, amounts, |sum, amount| sum.wrapping_add(amount as i64)),
-            Sums::Wide(sums) => extend(sums, amounts, i128::wrapping_add),
+        match (&mut self.sums, &amounts.amounts) {
+            (Sums::Narrow(sums), Addends::Narrow(amounts)) => extend(sums, &amounts[rows], i64::wrapping_add),
+            (Sums::Narrow(sums), Addends::Wide(amounts)) => {
+                extend(sums, &amounts[rows], |sum, amount| sum.wrapping_add(amount as i64));
+            }
+            (Sums::Wide(sums), Addends::Narrow(amounts)) => {
+                extend(sums, &amounts[rows], |sum, amount| sum.wrapping_add(amount.into()));
+            }
+            (Sums::Wide(sums), Addends::Wide(amounts)) => extend(sums, &amounts[rows], i128::wrapping_add),
         }
     }
 
@@ -182,9 +198,15 @@ impl Total {
 mod tests {
     use super::*;
 
+    /// As narrow as can be.
+    fn addends(amounts: &[i128]) -> Addends {
+        let narrow = amounts.iter().map(|amount| i64::try_from(*amount)).collect::<Result<_, _>>();
+        narrow.map_or_else(|_| Addends::Wide(amounts.to_vec()), Addends::Narrow)
+    }
+
     fn amounts(amounts: &[i128], uncounted: &[usize], beyond: &[usize]) -> Amounts {
         let counted = (0..amounts.len()).map(|row| !uncounted.contains(&row)).collect::<Vec<_>>();
-        Amounts { amounts: amounts.to_vec(), counted: Some(counted.into()), beyond: beyond.to_vec() }
+        Amounts { amounts: addends(amounts), counted: Some(counted.into()), beyond: beyond.to_vec() }
     }
 
     fn of<const N: usize>(running: &Running, ranges: [Range<usize>; N], first: usize) -> Vec<Option<Total>> {

@@ -7,6 +7,9 @@ use super::entry::Entry;
 /// So many rows wait together.
 const RUN: usize = 1024;
 
+/// The memory of so many runs stays for those to come, at most: as much as one input may be ahead of another.
+const SPARE: usize = 64;
+
 /// After so many times in which only some of them were due, those that wait together are sorted.
 const PATIENCE: u32 = 4;
 
@@ -18,6 +21,10 @@ const PATIENCE: u32 = 4;
 pub struct Waiting {
     runs: Vec<Run>,
     rows: usize,
+    /// Memory of runs that have left.
+    spare: Vec<Vec<Entry>>,
+    /// How many of them nobody needed since rows last left.
+    unused: usize,
 }
 
 #[derive(Debug)]
@@ -40,12 +47,13 @@ impl Waiting {
             let run = match self.runs.last_mut() {
                 Some(run) if run.entries.len() < RUN && !run.is_sorted => run,
                 _ => self.runs.push_mut(Run {
-                    entries: Vec::with_capacity(RUN),
+                    entries: self.spare.pop().unwrap_or_else(|| Vec::with_capacity(RUN)),
                     span: (i64::MAX, i64::MIN),
                     splits: 0,
                     is_sorted: false,
                 }),
             };
+            self.unused = self.unused.min(self.spare.len());
             let room = rows.min(done + RUN - run.entries.len());
             run.put((done..room).map(&entry));
             done = room;
@@ -55,10 +63,18 @@ impl Waiting {
     /// Takes the rows with a time before `end`.
     pub fn take(&mut self, end: i64, due: &mut Vec<Entry>) {
         let before = due.len();
-        self.runs.retain_mut(|run| {
+        let Self { runs, spare, unused, .. } = self;
+        if *unused > 0 {
+            spare.pop();
+        }
+        runs.retain_mut(|run| {
             run.take(end, due);
+            if run.entries.is_empty() && spare.len() < SPARE {
+                spare.push(std::mem::take(&mut run.entries));
+            }
             !run.entries.is_empty()
         });
+        *unused = spare.len();
         self.rows -= due.len() - before;
     }
 
@@ -83,7 +99,8 @@ impl Waiting {
 
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
-        self.runs.iter().map(|run| run.entries.capacity() * size_of::<Entry>()).sum()
+        let entries = self.runs.iter().map(|run| &run.entries).chain(&self.spare);
+        entries.map(|entries| entries.capacity() * size_of::<Entry>()).sum()
     }
 }
 

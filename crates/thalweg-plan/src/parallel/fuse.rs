@@ -19,7 +19,7 @@ use datafusion_expr::{Expr, ExprSchemable};
 use super::cut::{self, is_divided_by_keys};
 use crate::{
     Node, NodeId, Plan,
-    node::{Aggregate, JoinKind, Windowing},
+    node::{Aggregate, JoinKind, Over, Windowing},
 };
 
 /// A node whose keys are divided among the instances of its subquery.
@@ -65,8 +65,9 @@ fn columns(plan: &Plan, nodes: &[NodeId], first: NodeId, key: usize) -> Option<V
         let input = input(plan, *id);
         let passes = |(_, expression): &(usize, &Expr)| column(expression, input).is_some_and(|c| columns.contains(&c));
         columns = match &plan.node(*id).node {
-            // A window puts its columns behind those of its input, and so do aggregates over the rows around each row.
-            Node::Filter(_) | Node::Window(_) | Node::Over(_) => columns,
+            // A window puts its columns behind those of its input.
+            Node::Filter(_) | Node::Window(_) => columns,
+            Node::Over(over) => passed(over, &columns),
             Node::Map(map) => map.expressions.iter().enumerate().filter(passes).map(|(at, _)| at).collect(),
             Node::Aggregate(aggregate) => {
                 let keys = aggregate.keys.iter().enumerate().filter(passes);
@@ -84,7 +85,7 @@ fn given(plan: &Plan, id: NodeId, key: usize) -> Vec<usize> {
     let input = |side: usize| &plan.node(sides[side]).schema.columns;
     match &plan.node(id).node {
         Node::Aggregate(aggregate) => vec![first_key(aggregate) + key],
-        Node::Over(over) => column(&over.keys[key], input(0)).into_iter().collect(),
+        Node::Over(over) => passed(over, column(&over.keys[key], input(0)).as_slice()),
         Node::IntervalJoin(join) => {
             let (left, right) = &join.keys[key];
             let is_alike = match (left.get_type(input(0)), right.get_type(input(1))) {
@@ -104,6 +105,11 @@ fn given(plan: &Plan, id: NodeId, key: usize) -> Vec<usize> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Where these columns of its first input stand in what aggregates over the rows around each row give.
+fn passed(over: &Over, columns: &[usize]) -> Vec<usize> {
+    over.passes.iter().enumerate().filter(|(_, column)| columns.contains(column)).map(|(at, _)| at).collect()
 }
 
 /// The column that an expression is, as it is: a cast may make one value of two.

@@ -198,7 +198,7 @@ mod tests {
     }
 
     fn over() -> Node {
-        Node::Over(Over { times: vec![0], keys: vec![col("k")], frames: Vec::new() })
+        Node::Over(Over { times: vec![0], keys: vec![col("k")], passes: vec![0], frames: Vec::new() })
     }
 
     /// The nodes without where they run.

@@ -122,7 +122,7 @@ impl Lowering<'_> {
         let frame = Frame { bounds, most, excludes_row: true, excludes_time: false, excludes_base: true, aggregates };
         let is_bounded = base.is_bounded && other.is_bounded;
         let schema = StreamSchema { columns, window: None, is_bounded, ..base };
-        let over = Over { times: times.to_vec(), keys, frames: vec![frame] };
+        let over = Over { times: times.to_vec(), keys, passes: (0..first).collect(), frames: vec![frame] };
         let over = self.plan.add(Node::Over(over), nodes.to_vec(), schema.clone());
         // What made both sides alike goes no further.
         let mut map = MapBuilder::default();

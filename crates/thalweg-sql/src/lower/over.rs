@@ -44,14 +44,21 @@ impl Lowering<'_> {
             nodes.push(id);
             times.push(time);
         }
-        let (frames, slots, columns) = self.frames(&base, node)?;
-        let input = self.schema(&base).clone();
+        let passes = self.passes(&base, node);
+        let (frames, slots, columns) = self.frames(&base, node, &passes)?;
+        let from: Vec<_> = passes.iter().copied().map(Some).collect();
         let is_bounded = nodes.iter().all(|node| self.plan.node(*node).schema.is_bounded);
-        let schema = StreamSchema { columns, window: None, is_bounded, ..input };
-        let over = Over { times, keys, frames };
-        let id = self.plan.add(Node::Over(over), nodes, schema);
+        let schema = StreamSchema { window: None, is_bounded, ..self.schema(&base).project(columns, &from) };
+        let moved = |slot: Slot| match slot {
+            Slot::Column(column) => {
+                passes.iter().position(|passes| *passes == column).map_or(Slot::Dropped, Slot::Column)
+            }
+            other => other,
+        };
         let kept = base.columns.columns().into_iter().zip(base.slots).filter(|(column, _)| node.keeps(column));
-        let slots = kept.map(|(_, slot)| slot).chain(slots).collect();
+        let slots = kept.map(|(_, slot)| moved(slot)).chain(slots).collect();
+        let over = Over { times, keys, passes, frames };
+        let id = self.plan.add(Node::Over(over), nodes, schema);
         Ok(Stream { node: id, columns: Arc::clone(extension.node.schema()), slots, pending: None })
     }
 
@@ -66,8 +73,20 @@ impl Lowering<'_> {
         self.narrow(base, &needed)
     }
 
-    /// One frame for all calls that look at the same rows; where each call's column will be; and all columns.
-    fn frames(&self, base: &Stream, node: &OverNode) -> Result<(Vec<Frame>, Vec<Slot>, DFSchemaRef)> {
+    /// The columns of the base that go on, its event time, its keys, which tell rows of one place apart, and, if somebody asks, where
+    /// its rows stand.
+    fn passes(&self, base: &Stream, node: &OverNode) -> Vec<usize> {
+        let schema = self.schema(base);
+        let kept = base.columns.columns().into_iter().zip(&base.slots).filter(|(column, _)| node.keeps(column));
+        let mut passes: BTreeSet<usize> = kept.filter_map(|(_, slot)| slot.column()).collect();
+        passes.extend(node.keys.iter().flat_map(|key| base.slots_in(key)).filter_map(Slot::column));
+        passes.extend(schema.time);
+        passes.extend(schema.position.filter(|_| self.wants_positions));
+        passes.into_iter().collect()
+    }
+
+    /// One frame for all calls that look at the same rows; where each call's column will be, behind those that pass; and all columns.
+    fn frames(&self, base: &Stream, node: &OverNode, passes: &[usize]) -> Result<(Vec<Frame>, Vec<Slot>, DFSchemaRef)> {
         let input = self.schema(base);
         let mut shapes: Vec<Shape> = Vec::new();
         for call in &node.calls {
@@ -75,7 +94,8 @@ impl Lowering<'_> {
                 shapes.push(call.shape);
             }
         }
-        let mut fields: Vec<Field> = input.columns.fields().iter().map(|field| field.as_ref().clone()).collect();
+        let mut fields: Vec<Field> =
+            passes.iter().map(|column| input.columns.field(*column).as_ref().clone()).collect();
         let mut slots = vec![Slot::Dropped; node.calls.len()];
         let mut functions = Vec::new();
         for (frame, shape) in shapes.iter().enumerate() {
@@ -96,7 +116,7 @@ impl Lowering<'_> {
             }
         }
         let columns = self.unique(fields);
-        let mut output = columns.fields()[input.columns.fields().len()..].iter();
+        let mut output = columns.fields()[passes.len()..].iter();
         let mut frames: Vec<Frame> = shapes.iter().map(frame).collect();
         for (frame, function) in functions {
             let output = output.next().map(Arc::clone).ok_or_else(|| Error::bug("each call has a column"))?;

@@ -99,8 +99,9 @@ fn rows_of_one_time_stand_in_the_order_of_their_source() {
         });
         let (order, planned) = over.unwrap();
         let keys: Vec<_> = order.iter().map(|key| key.expr.to_string()).collect();
-        let name = |i: Option<usize>| i.map(|i| planned.schema.columns.field(i).name().clone());
-        (keys, name(planned.schema.time), name(planned.schema.position))
+        let schema = &plan.node(planned.inputs[0]).schema;
+        let name = |i: Option<usize>| i.map(|i| schema.columns.field(i).name().clone());
+        (keys, name(schema.time), name(schema.position))
     };
     let named = |name: &str| Some(name.to_string());
     let last = "SELECT last_value(delay) OVER";

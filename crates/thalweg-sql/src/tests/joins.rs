@@ -276,11 +276,10 @@ Sink result
       ├─ Map origin, delay, ts, position
       │  └─ Position
       │     └─ Source s (stream, 2 partitions), watermark ts - 5 s
-      └─ Map ts, position, sum(delay)
-         └─ Over on ts: range the first to 0 compute sum(delay)
-            └─ Map delay, ts, position
-               └─ Position
-                  └─ Source f (file, 2 partitions), watermark ts - 5 s
+      └─ Over on ts: range the first to 0 compute sum(delay)
+         └─ Map delay, ts, position
+            └─ Position
+               └─ Source f (file, 2 partitions), watermark ts - 5 s
 "#,
     );
 }
@@ -379,11 +378,10 @@ SELECT a.n FROM (SELECT *, sum(delay) OVER (ORDER BY ts) AS n FROM s) a JOIN f b
 Sink result
 └─ Map sum(delay) AS n
    └─ IntervalJoin inner, ts from 0 to +1 h of ts
-      ├─ Map ts, position, sum(delay)
-      │  └─ Over on ts: range the first to 0 compute sum(delay)
-      │     └─ Map delay, ts, position
-      │        └─ Position
-      │           └─ Source s (stream, 2 partitions), watermark ts - 5 s
+      ├─ Over on ts: range the first to 0 compute sum(delay)
+      │  └─ Map delay, ts, position
+      │     └─ Position
+      │        └─ Source s (stream, 2 partitions), watermark ts - 5 s
       └─ Map ts, position
          └─ Position
             └─ Source f (file, 2 partitions), watermark ts - 5 s

@@ -214,11 +214,10 @@ SELECT sum(n) OVER (ORDER BY ts) AS m FROM (SELECT sum(delay) OVER (ORDER BY ts)
 Sink result
 └─ Map sum(sum(delay)) AS m
    └─ Over on ts: range the first to 0 compute sum(sum(delay))
-      └─ Map ts, position, sum(delay)
-         └─ Over on ts: range the first to 0 compute sum(delay)
-            └─ Map delay, ts, position
-               └─ Position
-                  └─ Source s (stream, 2 partitions), watermark ts - 5 s
+      └─ Over on ts: range the first to 0 compute sum(delay)
+         └─ Map delay, ts, position
+            └─ Position
+               └─ Source s (stream, 2 partitions), watermark ts - 5 s
 
 SELECT sum(position) OVER (ORDER BY ts) AS n, position FROM (SELECT delay AS position, ts FROM s)
 Sink result
@@ -271,11 +270,10 @@ SELECT window_start, max(n) FROM TUMBLE((SELECT ts, sum(delay) OVER (ORDER BY ts
 Sink result
 └─ Map window_start, max(n)
    └─ Aggregate tumble 1 h on ts compute max(n)
-      └─ Map ts, sum(delay)
-         └─ Over on ts: range the first to 0 compute sum(delay)
-            └─ Map delay, ts, position
-               └─ Position
-                  └─ Source s (stream, 2 partitions), watermark ts - 5 s
+      └─ Over on ts: range the first to 0 compute sum(delay)
+         └─ Map delay, ts, position
+            └─ Position
+               └─ Source s (stream, 2 partitions), watermark ts - 5 s
 "#,
     );
 }

@@ -201,14 +201,13 @@ WITH r AS (SELECT * FROM f), q AS (SELECT sum(delay) OVER (UNION r ORDER BY ts) 
 Sink result
 └─ Map sum(sum(delay)) AS m
    └─ Over on ts: range the first to 0 compute sum(sum(delay))
-      ├─ Map ts, position, sum(delay)
-      │  └─ Over on ts: range the first to 0 compute sum(delay)
-      │     ├─ Map delay, ts, position
-      │     │  └─ Position
-      │     │     └─ Source s (stream, 2 partitions), watermark ts - 5 s
-      │     └─ Map delay, ts, position
-      │        └─ Position
-      │           └─ Source f (file, 2 partitions), watermark ts - 5 s
+      ├─ Over on ts: range the first to 0 compute sum(delay)
+      │  ├─ Map delay, ts, position
+      │  │  └─ Position
+      │  │     └─ Source s (stream, 2 partitions), watermark ts - 5 s
+      │  └─ Map delay, ts, position
+      │     └─ Position
+      │        └─ Source f (file, 2 partitions), watermark ts - 5 s
       └─ Map delay AS sum(delay), ts, position
          └─ Position
             └─ Source f (file, 2 partitions), watermark ts - 5 s

@@ -348,21 +348,22 @@ impl Compiler<'_> {
         let exact_floats = self.settings().float_sum == FloatSum::Exact;
         let mut inputs = Vec::new();
         let planned = self.plan.node(id);
-        for (input, time) in planned.first_of_sides().into_iter().zip(&over.times) {
+        for ((side, input), time) in planned.first_of_sides().into_iter().enumerate().zip(&over.times) {
             let schema = &self.plan.node(input).schema;
             let keys = over.keys.iter().map(|key| compile_expression(key, &schema.columns)).collect::<Result<_>>()?;
             let calls = over.frames.iter().flat_map(|frame| &frame.aggregates);
             // The operator knows the order of rows better than a call can say it: rows of one time are of several inputs.
             let compiled = calls.map(|call| aggregate_in_order(call, &schema.columns, exact_floats, &native));
             let calls = compiled.map(|compiled| compiled.map(call_of)).collect::<Result<_>>()?;
-            inputs.push(over::OverInput { input: Input { time: *time, position: schema.position, keys }, calls });
+            let (position, has_own_positions) = (schema.position, self.plan.side_has_own_positions(id, side));
+            inputs.push(over::OverInput { input: Input { time: *time, position, has_own_positions, keys }, calls });
         }
         let frame = |frame: &node::Frame| {
             let node::Frame { bounds, most, excludes_row, excludes_time, excludes_base, .. } = *frame;
             (Frame { bounds, most, excludes_row, excludes_time, excludes_base }, frame.aggregates.len())
         };
         let frames: Vec<_> = over.frames.iter().map(frame).collect();
-        let key_types = types(over.keys.iter(), self.input(id))?;
+        let (key_types, passes) = (types(over.keys.iter(), self.input(id))?, over.passes.clone());
         let divided_by = self.divided_by(id, over.keys.len());
         let (key_groups, settings, input_of) = (self.key_groups, self.settings(), planned.all_sides());
         let (batch_rows, allowed, has_positions) =
@@ -372,6 +373,7 @@ impl Compiler<'_> {
                 inputs: inputs.clone(),
                 input_of: input_of.clone(),
                 key_types: key_types.clone(),
+                passes: passes.clone(),
                 frames: frames.clone(),
                 output: Arc::clone(&output),
                 batch_rows,
@@ -389,6 +391,7 @@ impl Compiler<'_> {
         let mut inputs = [(left, 0), (right, 1)].map(|(schema, side)| Input {
             time: join.times[side],
             position: schema.position,
+            has_own_positions: self.plan.side_has_own_positions(id, side),
             keys: Vec::new(),
         });
         for (one, other) in &join.keys {

@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, BooleanArray, Int64Array, cast::AsArray, types::Int6
 use arrow_schema::DataType;
 use thalweg_core::{
     Result,
-    aggregate::{Accumulator, Amounts, Signature, Totals},
+    aggregate::{Accumulator, Addends, Amounts, Signature, Totals},
 };
 
 use super::{
@@ -25,7 +25,11 @@ struct CountTotals;
 
 impl Totals for CountTotals {
     fn amounts(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, rows: usize) -> Result<Amounts> {
-        Ok(Amounts { amounts: vec![0; rows], counted: counting(arguments, filter), beyond: Vec::new() })
+        Ok(Amounts {
+            amounts: Addends::Narrow(vec![0; rows].into()),
+            counted: counting(arguments, filter),
+            beyond: Vec::new(),
+        })
     }
 
     fn states(&self, counts: &[u64], _: &[i128]) -> Result<Vec<ArrayRef>> {

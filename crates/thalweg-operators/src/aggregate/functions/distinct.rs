@@ -45,11 +45,15 @@ impl Aggregate for Distinct {
         self.function.exactness()
     }
 
+    fn counts_distinct(&self) -> bool {
+        self.function.name == "count"
+    }
+
     fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
         let encoders = [KeyEncoder::new(&[DataType::UInt32])?, KeyEncoder::new(std::slice::from_ref(&self.kind))?];
         Ok(Box::new(Sets {
             function: self.function.accumulator()?,
-            is_count: self.function.name == "count",
+            is_count: self.counts_distinct(),
             found: Packed::new(encoders.iter().map(KeyEncoder::groups).collect()),
             encoders,
             count: 0,

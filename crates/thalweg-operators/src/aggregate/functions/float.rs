@@ -9,7 +9,7 @@ use arrow_array::{
 use arrow_schema::DataType;
 use thalweg_core::{
     Result,
-    aggregate::{Accumulator, Amounts, Signature, Totals},
+    aggregate::{Accumulator, Addends, Amounts, Signature, Totals},
 };
 use thalweg_memory::{
     kernels::{
@@ -67,7 +67,7 @@ impl Totals for FloatTotals {
             }
             (false, _) => 0,
         });
-        Ok(Amounts { amounts: amounts.collect(), counted, beyond })
+        Ok(Amounts { amounts: Addends::Wide(amounts.collect()), counted, beyond })
     }
 
     fn states(&self, counts: &[u64], sums: &[i128]) -> Result<Vec<ArrayRef>> {

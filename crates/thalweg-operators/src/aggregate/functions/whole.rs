@@ -10,7 +10,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, i256};
 use arrow_schema::{DataType, TimeUnit};
 use thalweg_core::{
     Result,
-    aggregate::{Accumulator, Amounts, Signature, Totals},
+    aggregate::{Accumulator, Addends, Amounts, Signature, Totals},
 };
 use thalweg_memory::{
     kernels::{exact_sum::quotient, sums::whole_sum},
@@ -73,6 +73,15 @@ struct WholeTotals(Output);
 impl Totals for WholeTotals {
     fn amounts(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, _: usize) -> Result<Amounts> {
         let (column, counted) = (arguments[0].as_ref(), counting(arguments, filter));
+        if let Some(values) = column.as_primitive_opt::<Int64Type>() {
+            let amounts = match &counted {
+                None => values.values().clone(),
+                Some(counted) => {
+                    values.values().iter().zip(counted).map(|(value, counts)| if counts { *value } else { 0 }).collect()
+                }
+            };
+            return Ok(Amounts { amounts: Addends::Narrow(amounts), counted, beyond: Vec::new() });
+        }
         macro_rules! amounts {
             ($kind:ty) => {
                 column.as_primitive::<$kind>().values().iter().map(|value| i128::from(*value)).collect()
@@ -82,7 +91,7 @@ impl Totals for WholeTotals {
         if let Some(counted) = &counted {
             amounts.iter_mut().zip(counted).filter(|(_, counts)| !counts).for_each(|(amount, _)| *amount = 0);
         }
-        Ok(Amounts { amounts, counted, beyond: Vec::new() })
+        Ok(Amounts { amounts: Addends::Wide(amounts), counted, beyond: Vec::new() })
     }
 
     fn states(&self, counts: &[u64], sums: &[i128]) -> Result<Vec<ArrayRef>> {
