@@ -7,6 +7,7 @@ use std::{
 
 use thalweg_core::{
     Batch, Epoch, Event, Frontier, KeyGroup, Operator, Output, Port, Progress, Result, Snapshot, State, Timestamp,
+    operator::Search,
 };
 
 use crate::{
@@ -285,6 +286,9 @@ impl Chain {
         counters.rows_in.fetch_add(if link.is_first { rows_in as u64 } else { 0 }, Relaxed);
         counters.rows_out.fetch_add(if link.is_last { rows as u64 } else { 0 }, Relaxed);
         link.counters.late_rows.fetch_add(link.output.take_late(), Relaxed);
+        let Search { visited, found } = link.output.take_search();
+        link.counters.visited.fetch_add(visited, Relaxed);
+        link.counters.found.fetch_add(found, Relaxed);
         self.calls += 1;
         // Asking for the size of a state takes a walk over its parts, so it is not asked for after every small batch.
         self.rows_since += rows_in;
@@ -292,7 +296,9 @@ impl Chain {
         if (self.calls < 16 || is_much || self.calls.is_multiple_of(16))
             && let Some(state) = link.operator.state()
         {
-            link.counters.state_bytes.store(state.bytes(), Relaxed);
+            let bytes = state.bytes();
+            link.counters.state_bytes.store(bytes, Relaxed);
+            link.counters.most_state_bytes.fetch_max(bytes, Relaxed);
             (self.rows_since, self.bytes_since) = (0, 0);
         }
         match progress {

@@ -10,7 +10,7 @@ use std::{
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
-use thalweg_core::{Held, Interval, Timestamp};
+use thalweg_core::{Held, Interval, Timestamp, operator::Search};
 use thalweg_plan::label::told;
 
 /// What a query has done so far.
@@ -84,8 +84,26 @@ pub struct NodeMetrics {
     pub out_of_order_rows: u64,
     /// Memory that its state takes, in bytes.
     pub state_bytes: u64,
+    /// The most that the states of its instances took, each at its own time.
+    pub most_state_bytes: u64,
+    /// What it looked at for rows that belong to others, and how many it found.
+    pub search: Search,
+    /// How long the calls of each instance took, where that is measured.
+    pub busy_each: Vec<Duration>,
     /// What it held and had not emitted when the query was stopped.
     pub held: Vec<Held>,
+}
+
+impl NodeMetrics {
+    /// The standard deviation of the work of its instances over its mean; `None` where it has one instance, or was not measured.
+    ///
+    /// Source: Zhang et al., "Scalable Online Interval Join", §V-B: the unbalancedness of joiners.
+    pub fn unbalancedness(&self) -> Option<f64> {
+        let work: Vec<f64> = self.busy_each.iter().map(Duration::as_secs_f64).collect();
+        let mean = work.iter().sum::<f64>() / work.len() as f64;
+        let variance = work.iter().map(|work| (work - mean).powi(2)).sum::<f64>() / work.len() as f64;
+        (work.len() > 1 && mean > 0.0).then(|| variance.sqrt() / mean)
+    }
 }
 
 /// What one instance of a subquery has done so far.
@@ -153,6 +171,12 @@ pub struct NodeCounters {
     pub out_of_order_rows: AtomicU64,
     /// Memory that its state takes.
     pub state_bytes: AtomicUsize,
+    /// The most that it took.
+    pub most_state_bytes: AtomicUsize,
+    /// Rows that it looked at.
+    pub visited: AtomicU64,
+    /// Rows that it found.
+    pub found: AtomicU64,
     /// What it held when the query was stopped.
     pub held: Mutex<Vec<Held>>,
 }
@@ -258,6 +282,9 @@ impl Counters {
             late_rows: AtomicU64::new(0),
             out_of_order_rows: AtomicU64::new(0),
             state_bytes: AtomicUsize::new(0),
+            most_state_bytes: AtomicUsize::new(0),
+            visited: AtomicU64::new(0),
+            found: AtomicU64::new(0),
             held: Mutex::default(),
         });
         self.nodes.lock().push(Arc::clone(&node));
@@ -362,10 +389,17 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
         all[at].rows_in += rows_in;
         all[at].rows_in_each.push(rows_in);
         all[at].rows_out += node.rows_out.load(Relaxed);
-        all[at].busy += Duration::from_nanos(node.nanos.load(Relaxed));
+        let busy = Duration::from_nanos(node.nanos.load(Relaxed));
+        all[at].busy += busy;
+        if node.is_timed {
+            all[at].busy_each.push(busy);
+        }
         all[at].late_rows += node.late_rows.load(Relaxed);
         all[at].out_of_order_rows += node.out_of_order_rows.load(Relaxed);
         all[at].state_bytes += node.state_bytes.load(Relaxed) as u64;
+        all[at].most_state_bytes += node.most_state_bytes.load(Relaxed) as u64;
+        all[at].search.visited += node.visited.load(Relaxed);
+        all[at].search.found += node.found.load(Relaxed);
         all[at].held = Held::together(&[std::mem::take(&mut all[at].held), node.held.lock().clone()]);
     }
     all

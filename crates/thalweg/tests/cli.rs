@@ -474,6 +474,38 @@ fn what_is_measured_is_added_to_what_was() {
 }
 
 #[test]
+fn explain_analyze_tells_how_nodes_with_a_state_did() {
+    let sql = "SET 'parallelism' = 2;
+        CREATE TABLE s (ts TIMESTAMP, k BIGINT, WATERMARK FOR ts AS ts) WITH ('connector' = 'generator', 'number-of-rows' = '1000',
+            'fields.ts.step' = '1 s', 'fields.k.min' = '0', 'fields.k.max' = '9');
+        SELECT a.k FROM s a JOIN s b ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '20' SECOND AND a.ts;
+        SELECT count(*) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '20' SECOND PRECEDING AND CURRENT ROW) AS n FROM s";
+    let told = thalweg(&["explain", "--analyze", "-c", sql]).stdout;
+    let head = "state at most  unbalancedness  rows found  visited for each";
+    assert_eq!(told.matches(head).count(), 2, "{told}");
+    let json = thalweg(&["explain", "--analyze", "--json", "-c", sql]).stdout;
+    let plans = serde_json::Deserializer::from_str(&json).into_iter::<serde_json::Value>();
+    let ran = plans.map(|plan| plan.unwrap()["ran"].as_object().unwrap().clone()).collect::<Vec<_>>();
+    let of = |ran: &serde_json::Map<String, serde_json::Value>, label: &str| {
+        ran.iter().find(|(name, _)| name.starts_with(label)).unwrap_or_else(|| panic!("{json}")).1.clone()
+    };
+    let (join, over) = (of(&ran[0], "IntervalJoin"), of(&ran[1], "Over"));
+    let pairs = thalweg(&["run", "-q", "-c", sql]).stdout.lines().count();
+    assert!(pairs > 3000, "{pairs}");
+    for node in [&join, &over] {
+        assert!(node["most_state_bytes"].as_u64() > Some(1000), "{node}");
+        assert!(node["unbalancedness"].as_f64().is_some_and(|much| (0.0..=1.0).contains(&much)), "{node}");
+    }
+    // Each row finds itself and those before it, in the join as in the window.
+    assert_eq!(join["rows_found"], over["rows_found"]);
+    let [found, visited] = ["rows_found", "rows_visited"].map(|what| join[what].as_u64().unwrap());
+    assert!((2000..4000).contains(&found) && visited >= found && visited < 3 * found, "{join}");
+    // Sums follow two ends, and each row passes both.
+    let visited = over["rows_visited"].as_u64().unwrap();
+    assert!((1000..=2000).contains(&visited), "{over}");
+}
+
+#[test]
 fn costs_are_measured_and_divide_the_workers() {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("costs.json");
     let path = path.to_str().unwrap();

@@ -8,6 +8,7 @@ use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
     Batch, Result,
     aggregate::{Accumulator, Amounts},
+    operator::Search,
 };
 
 use super::{
@@ -51,6 +52,8 @@ pub struct Chunk {
     totals: Vec<Sums>,
     /// By frame the rows whose totals are no numbers for certain.
     unsure: Vec<Unsure>,
+    /// What was looked at and found since this was last taken.
+    pub search: Search,
 }
 
 /// Up to where in the order of keys something is known, and whether all has been found there.
@@ -170,7 +173,13 @@ impl Chunk {
             let times = &self.times[places.clone()];
             let bases = self.order[places.clone()].iter().map(|number| &bases[*number as usize]);
             let (line, near) = lines.followed(*key, frame);
-            looked.frame.spans(times, bases, line, asked.is_base_seen, near, &mut self.spans[frame]);
+            let (last, spans) = (near.clone(), &mut self.spans[frame]);
+            let first = spans.starts.len();
+            looked.frame.spans(times, bases, line, asked.is_base_seen, near, spans);
+            // Both ends have passed the rows in between.
+            self.search.visited += (near.start.abs_diff(last.start) + near.end.abs_diff(last.end)) as u64;
+            let found = spans.starts[first..].iter().zip(&spans.ends[first..]).map(|(start, end)| end - start);
+            self.search.found += found.sum::<usize>() as u64;
         }
     }
 
@@ -251,7 +260,11 @@ impl Chunk {
                 let wanted = [needs_all[*frame] && !is_found, self.unsure[*frame].has(number as usize)];
                 for (seen, _) in seen.iter_mut().zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
                     looked.frame.rows(&base, line, asked.is_base_seen, near, &mut seen.rows);
-                    left = left.saturating_sub(seen.rows.len() - seen.groups.len());
+                    let rows = seen.rows.len() - seen.groups.len();
+                    self.search.visited += rows as u64;
+                    // Those of frames without gaps were found before.
+                    self.search.found += if looked.is_contiguous { 0 } else { rows as u64 };
+                    left = left.saturating_sub(rows);
                     seen.groups.resize(seen.rows.len(), number);
                 }
                 left = left.saturating_sub(1);
@@ -289,6 +302,7 @@ impl Chunk {
         if !is_found {
             return Ok(0);
         }
+        self.search.visited += all.len() as u64;
         let rows: Vec<At> = lines.line(key).rows()[all.clone()].iter().map(|entry| entry.at).collect();
         let windows = order.iter().zip(starts.iter().zip(ends));
         let windows: Vec<_> = windows.map(|(row, (start, end))| (start - all.start..end - all.start, *row)).collect();

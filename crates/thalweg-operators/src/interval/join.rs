@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch, cast:
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
     Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Positions, Progress, Result,
-    Snapshot, State, Timestamp, expression::Expression,
+    Snapshot, State, Timestamp, expression::Expression, operator::Search,
 };
 use thalweg_plan::node::{Distance, JoinKind};
 
@@ -64,6 +64,8 @@ pub struct IntervalJoin {
     /// Of a full join: all members, in the order of time, until no base row can see them.
     leaving: VecDeque<Entry>,
     sorter: Sorter,
+    /// How many rows were looked at since this was last told.
+    visited: u64,
 }
 
 /// What must be true of a pair.
@@ -122,6 +124,8 @@ enum Candidate {
 #[derive(Default)]
 struct Joined {
     rows: Vec<[Option<Entry>; 2]>,
+    /// How many candidates are pairs.
+    pairs: u64,
     /// Rows that are wanted once less.
     gone: Vec<At>,
 }
@@ -165,6 +169,7 @@ impl IntervalJoin {
             begun: (0, false),
             leaving: VecDeque::new(),
             sorter: Sorter::default(),
+            visited: 0,
         })
     }
 
@@ -207,11 +212,15 @@ impl IntervalJoin {
             // The last base row of this key was not much earlier.
             let (line, near) = self.lines.followed(base.key, 0);
             if !self.has_null[base.key as usize] {
+                let last = near.clone();
                 *near = line.between(base.time.saturating_add(from.0), base.time.saturating_add(to.0), near);
+                // Both ends have passed the rows in between.
+                self.visited += (near.start.abs_diff(last.start) + near.end.abs_diff(last.end)) as u64;
             }
             let members = &line.rows()[near.clone()];
             let rest = &members[self.begun.0..];
             let room = self.batch_rows - found.len();
+            self.visited += rest.len().min(room) as u64;
             found.extend(rest.iter().take(room).map(|member| Candidate::Pair(base, *member)));
             left = left.saturating_sub(rest.len() + 1);
             if rest.len() > room {
@@ -269,6 +278,7 @@ impl IntervalJoin {
                     if !is_partner {
                         continue;
                     }
+                    joined.pairs += 1;
                     let is_first = !std::mem::replace(&mut self.begun.1, true);
                     match self.kind {
                         JoinKind::Semi if is_first => joined.put(Some(base), None),
@@ -418,6 +428,7 @@ impl Operator for IntervalJoin {
             }
             let (candidates, are_all) = self.look();
             let joined = self.join(&candidates)?;
+            out.count_search(Search { visited: std::mem::take(&mut self.visited), found: joined.pairs });
             if let Some(batch) = self.batch(&joined)? {
                 out.emit(batch)?;
             }

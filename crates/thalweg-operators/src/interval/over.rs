@@ -276,7 +276,9 @@ impl Operator for Over {
             if out.room() == 0 {
                 return Ok(Progress::More);
             }
-            match self.compute()? {
+            let computed = self.compute()?;
+            out.count_search(std::mem::take(&mut self.chunk.search));
+            match computed {
                 Some(batch) => out.emit(batch)?,
                 None => return Ok(Progress::More),
             };

@@ -2,13 +2,15 @@
 
 use std::{path::Path, sync::Arc};
 
+use serde_json::Value;
 use thalweg::{Engine, Plan, Query, backends::measured, query::Kind};
 use thalweg_connectors::unbuffered_stdout;
 use thalweg_core::{Error, Progress, Result};
 use thalweg_plan::parallel::costs::{CostFile, Costs};
+use thalweg_runtime::metrics::NodeMetrics;
 use thalweg_sql::ExplainFormat;
 
-use super::{Ending, Failure, arguments::Explain, interrupt::Interrupt, output, placing, screen::Screen, script};
+use super::{Ending, Failure, arguments::Explain, interrupt::Interrupt, output, placing, ran, screen::Screen, script};
 
 /// Prints the plan of each query that was given; other statements take effect.
 pub fn explain(arguments: &Explain, screen: &Arc<Screen>) -> std::result::Result<Ending, Failure> {
@@ -23,12 +25,13 @@ pub fn explain(arguments: &Explain, screen: &Arc<Screen>) -> std::result::Result
     let mut plans = 0;
     for (number, statement) in script::statements(&engine, &scripts, screen)? {
         let failure = |error: Error| scripts[number].failure(&error, Some(statement.span()));
+        let mut ran = Vec::new();
         let Some(mut plan) = engine.plan(&statement).map_err(failure)? else { continue };
         if let Some(analysis) = &mut analysis {
-            plan.costs = analysis.measure(&engine, &plan).map_err(failure)?;
+            (plan.costs, ran) = analysis.measure(&engine, &plan).map_err(failure)?;
         }
         let lead = if plans > 0 && !arguments.json { "\n" } else { "" };
-        let text = format!("{lead}{}\n", shown(&plan, arguments).trim_end());
+        let text = format!("{lead}{}\n", shown(&plan, &ran, arguments)?.trim_end());
         if output::write(&mut unbuffered_stdout()?, text.as_bytes())? == Progress::Finished {
             return Ok(Ending::Unread);
         }
@@ -60,16 +63,17 @@ impl<'a> Analysis<'a> {
         Ok(Self { interrupt: Interrupt::install(screen)?, costs: placing::kept(path)?, path })
     }
 
-    /// Runs a query to its end, or until it is interrupted, and keeps what was measured; nobody sees its rows.
-    fn measure(&mut self, engine: &Engine, plan: &Plan) -> Result<Costs> {
+    /// Runs a query to its end, or until it is interrupted, and keeps what was measured, with how its nodes did; nobody sees its rows.
+    fn measure(&mut self, engine: &Engine, plan: &Plan) -> Result<(Costs, Vec<NodeMetrics>)> {
         let mut query = engine.analyze(plan)?;
         let running = query.control().map(|control| self.interrupt.stops(control));
         drain(&mut query)?;
         drop(running);
-        let costs = measured::costs(&query.metrics());
+        let metrics = query.metrics();
+        let costs = measured::costs(&metrics);
         self.costs.add(plan, costs.clone());
         self.path.iter().try_for_each(|path| placing::write(path, &self.costs))?;
-        Ok(costs)
+        Ok((costs, metrics.nodes))
     }
 }
 
@@ -80,14 +84,25 @@ fn drain(query: &mut Query) -> Result<()> {
     query.wait().map(drop)
 }
 
-fn shown(plan: &Plan, arguments: &Explain) -> String {
+/// A plan, and how its nodes did if it ran.
+fn shown(plan: &Plan, ran: &[NodeMetrics], arguments: &Explain) -> Result<String> {
     let format = match arguments {
         Explain { json: true, .. } => ExplainFormat::Json,
         Explain { dot: true, .. } => ExplainFormat::Dot,
         _ => ExplainFormat::Text,
     };
-    match arguments.parallel || arguments.analyze {
-        true => thalweg::engine::explain_parallel(plan, format),
-        false => thalweg::engine::explain(plan, format),
+    if !arguments.parallel && !arguments.analyze {
+        return Ok(thalweg::engine::explain(plan, format));
+    }
+    let text = thalweg::engine::explain_parallel(plan, format);
+    match format {
+        ExplainFormat::Json if arguments.analyze => {
+            let no_json = |error: serde_json::Error| Error::bug(format!("a plan is written as JSON: {error}"));
+            let mut object: Value = serde_json::from_str(&text).map_err(no_json)?;
+            object["ran"] = ran::json(ran);
+            serde_json::to_string_pretty(&object).map_err(no_json)
+        }
+        ExplainFormat::Text if arguments.analyze => Ok(format!("{}\n\n{}", text.trim_end(), ran::text(ran))),
+        _ => Ok(text),
     }
 }

@@ -16,6 +16,7 @@ mod explain;
 mod interrupt;
 mod output;
 mod placing;
+mod ran;
 mod run;
 mod screen;
 mod script;

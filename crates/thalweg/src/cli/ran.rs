@@ -1,0 +1,100 @@
+//! How the nodes with a state did, when a query was run to be measured.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+use thalweg_runtime::metrics::NodeMetrics;
+
+use super::words;
+
+/// What the columns are called.
+const HEAD: [&str; 5] = ["node", "state at most", "unbalancedness", "rows found", "visited for each"];
+
+/// The nodes that have something to tell, a line each; empty if there are none.
+///
+/// ```text
+/// node            state at most  unbalancedness  rows found  visited for each
+/// IntervalJoin 4         1.2 MB            0.03   1,300,000               1.7
+/// ```
+pub fn text(nodes: &[NodeMetrics]) -> String {
+    let line = |node: &NodeMetrics| {
+        let number = |number: Option<f64>| number.map(|number| format!("{number:.2}")).unwrap_or_default();
+        let found = node.search.found;
+        [
+            node.label.clone(),
+            words::bytes(node.most_state_bytes),
+            number(node.unbalancedness()),
+            if found > 0 { words::count(found) } else { String::new() },
+            number(visited_for_each(node)),
+        ]
+    };
+    let lines: Vec<_> = std::iter::once(HEAD.map(String::from)).chain(telling(nodes).map(line)).collect();
+    if lines.len() == 1 {
+        return String::new();
+    }
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for line in &lines {
+        let mut out = format!("{:<1$}", line[0], width(0));
+        for (column, field) in line.iter().enumerate().skip(1) {
+            write!(out, "  {field:>0$}", width(column)).expect("a string takes all");
+        }
+        text += out.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// The same as objects, by label.
+pub fn json(nodes: &[NodeMetrics]) -> Value {
+    let one = |node: &NodeMetrics| {
+        let measured = json!({
+            "most_state_bytes": node.most_state_bytes,
+            "unbalancedness": node.unbalancedness(),
+            "rows_found": node.search.found,
+            "rows_visited": node.search.visited,
+        });
+        (node.label.clone(), measured)
+    };
+    telling(nodes).map(one).collect()
+}
+
+fn telling(nodes: &[NodeMetrics]) -> impl Iterator<Item = &NodeMetrics> {
+    nodes.iter().filter(|node| node.most_state_bytes > 0)
+}
+
+/// The inverse of the effectiveness of an index.
+fn visited_for_each(node: &NodeMetrics) -> Option<f64> {
+    (node.search.found > 0).then(|| node.search.visited as f64 / node.search.found as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use thalweg_core::operator::Search;
+
+    use super::*;
+
+    #[test]
+    fn nodes_with_a_state_have_a_line() {
+        let node = |label: &str, state: u64, busy: &[u64], search: Search| NodeMetrics {
+            label: label.to_string(),
+            most_state_bytes: state,
+            busy_each: busy.iter().map(|millis| Duration::from_millis(*millis)).collect(),
+            search,
+            ..NodeMetrics::default()
+        };
+        let none = Search::default();
+        let join = node("IntervalJoin 4", 1_234_567, &[1, 3], Search { visited: 2_600, found: 1_300 });
+        let nodes = [node("Filter 1", 0, &[5, 5], none), join, node("Sort 6", 10, &[7], none)];
+        let expected = "\
+node            state at most  unbalancedness  rows found  visited for each
+IntervalJoin 4         1.2 MB            0.50       1,300              2.00
+Sort 6                   10 B
+";
+        assert_eq!(text(&nodes), expected);
+        assert_eq!(json(&nodes)["IntervalJoin 4"]["unbalancedness"], 0.5);
+        assert_eq!(text(&nodes[..1]), "");
+    }
+}
