@@ -310,7 +310,7 @@ const IN_WINDOWS: [(&str, Option<&str>); 4] = [
 ];
 
 /// Joins and aggregates over the rows around each row, with what follows them, and what is said of that.
-const AROUND: [(&str, Option<&str>); 15] = [
+const AROUND: [(&str, Option<&str>); 20] = [
     ("SELECT k, max(v) AS m, count(*) AS n FROM (PAIRS) GROUP BY k", Some("same keys")),
     ("SELECT j, max(u) AS m, count(*) AS n FROM (PAIRS) GROUP BY j", Some("same keys")),
     ("SELECT w, k, count(*) AS n FROM (PAIRS) WHERE v <> u GROUP BY w, k", Some("same keys")),
@@ -326,6 +326,12 @@ const AROUND: [(&str, Option<&str>); 15] = [
         "SELECT k, w, n, sum(n) OVER (PARTITION BY k ORDER BY ts FRAME) AS m FROM (COUNTED)",
         Some("same keys, by k alone"),
     ),
+    ("SELECT j, count(*) AS n FROM (RIGHT PAIRS) GROUP BY j", Some("same keys")),
+    ("SELECT k, sum(v) AS m FROM (HAVING PAIRS) GROUP BY k", Some("same keys")),
+    ("SELECT k, w, count(*) AS n FROM (PAIRS OF WORDS) GROUP BY w, k", Some("same keys")),
+    // Keys of two types are equal as one, and only the left one's is that of the exchange.
+    ("SELECT k, count(*) AS n FROM (PAIRS OF TWO TYPES) GROUP BY k", Some("same keys")),
+    ("SELECT k, count(*) AS n FROM (RIGHT PAIRS) GROUP BY k", None),
     // What is null for want of a partner is not where the key is; a column of one side only is the other's where they are equal.
     ("SELECT j, count(*) AS n FROM (OUTER PAIRS) GROUP BY j", None),
     ("SELECT v, count(*) AS n FROM (PAIRS) GROUP BY v", None),
@@ -344,6 +350,12 @@ fn around() -> impl Iterator<Item = (String, Option<&'static str>)> {
     let frame = "RANGE BETWEEN INTERVAL '6' SECOND PRECEDING AND CURRENT ROW";
     AROUND.into_iter().map(move |(sql, said)| {
         let sql = sql.replace("OUTER PAIRS", &pairs("LEFT JOIN", "a.v < b.v AND "));
+        let sql = sql.replace("RIGHT PAIRS", &pairs("RIGHT JOIN", "a.v < b.v AND ").replace("a.ts,", "b.ts,"));
+        let having = format!(
+            "SELECT a.ts, a.k, a.v FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE a.k = b.k AND a.v < b.v AND {near})"
+        );
+        let narrow = pairs("JOIN", "").replace("JOIN t b", "JOIN (SELECT ts, CAST(k AS INT) AS k, v FROM t) b");
+        let sql = sql.replace("HAVING PAIRS", &having).replace("PAIRS OF TWO TYPES", &narrow);
         let sql = sql.replace("PAIRS OF WORDS", &pairs("JOIN", "a.w = b.w AND ")).replace("PAIRS", &pairs("JOIN", ""));
         let running = "SELECT ts, k, w, v, sum(v) OVER (PARTITION BY k ORDER BY ts FRAME) AS m FROM t";
         let counted = format!(

@@ -18,7 +18,7 @@ const HEAD: [&str; 5] = ["node", "state at most", "unbalancedness", "rows found"
 /// ```
 pub fn text(nodes: &[NodeMetrics]) -> String {
     let line = |node: &NodeMetrics| {
-        let number = |number: Option<f64>| number.map(|number| format!("{number:.2}")).unwrap_or_default();
+        let number = |number: Option<f64>| number.map(in_hundredths).unwrap_or_default();
         let found = node.search.found;
         [
             node.label.clone(),
@@ -63,6 +63,12 @@ fn telling(nodes: &[NodeMetrics]) -> impl Iterator<Item = &NodeMetrics> {
     nodes.iter().filter(|node| node.most_state_bytes > 0)
 }
 
+/// With two digits behind the point, or with more where two of them would not tell anything.
+fn in_hundredths(number: f64) -> String {
+    let digits = if number > 0.0 { (1.0 - number.log10().floor()).clamp(2.0, 9.0) } else { 2.0 };
+    format!("{number:.0$}", digits as usize)
+}
+
 /// The inverse of the effectiveness of an index.
 fn visited_for_each(node: &NodeMetrics) -> Option<f64> {
     (node.search.found > 0).then(|| node.search.visited as f64 / node.search.found as f64)
@@ -96,5 +102,6 @@ Sort 6                   10 B
         assert_eq!(text(&nodes), expected);
         assert_eq!(json(&nodes)["IntervalJoin 4"]["unbalancedness"], 0.5);
         assert_eq!(text(&nodes[..1]), "");
+        assert_eq!([0.0, 12.344, 0.5, 0.00234].map(in_hundredths), ["0.00", "12.34", "0.50", "0.0023"]);
     }
 }
