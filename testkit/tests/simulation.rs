@@ -132,11 +132,8 @@ const ALL: [usize; 30] =
 const OF_ONE_PARTITION: Range<usize> = 8..15;
 
 /// From this query on a stream meets itself: one of several partitions, which are silent only at their end. What is silent before would
-/// be late for what is not.
+/// be late for what is not. Up to four exchanges by key follow.
 const OF_TWO_INPUTS: usize = 17;
-
-/// From this query on rows of four inputs are divided for one node.
-const OF_UNIONS: usize = 23;
 
 const STRATEGIES: [&str; 3] = ["subquery-cluster", "query-cluster", "operator-cluster"];
 
@@ -176,8 +173,8 @@ impl Run {
         let (instances, batch_rows) = (one(&[2, 2, 3, 3, 5, 8, 17]), one(&[1, 3, 50]));
         let (stream, query) = (one(&[0, 1, 2, 3, 4, 5, 6, 7]) as u64 % STREAMS, one(&ALL));
         // As little as there may be: each pair of a sender and a receiver has two pages.
-        let inputs = if query >= OF_UNIONS { 4 } else { 2 };
-        let memory = one(&[2 * 4096 * inputs * instances * instances.max(4), 8 << 20, 32 << 20]);
+        let exchanges = if query >= OF_TWO_INPUTS { 4 } else { 2 };
+        let memory = one(&[2 * 4096 * exchanges * instances * instances.max(4), 8 << 20, 32 << 20]);
         let (order, merge, slack) = [
             (Order::Exact, "ordered", "1 us"),
             (Order::Exact, "slack", "1 d"),
