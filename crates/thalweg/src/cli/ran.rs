@@ -14,7 +14,7 @@ const HEAD: [&str; 5] = ["node", "state at most", "unbalancedness", "rows found"
 ///
 /// ```text
 /// node            state at most  unbalancedness  rows found  visited for each
-/// IntervalJoin 4         1.2 MB            0.03   1,300,000               1.7
+/// IntervalJoin 4        1.23 MB            0.03   1,300,000              1.71
 /// ```
 pub fn text(nodes: &[NodeMetrics]) -> String {
     let line = |node: &NodeMetrics| {
@@ -96,7 +96,7 @@ mod tests {
         let nodes = [node("Filter 1", 0, &[5, 5], none), join, node("Sort 6", 10, &[7], none)];
         let expected = "\
 node            state at most  unbalancedness  rows found  visited for each
-IntervalJoin 4         1.2 MB            0.50       1,300              2.00
+IntervalJoin 4        1.23 MB            0.50       1,300              2.00
 Sort 6                   10 B
 ";
         assert_eq!(text(&nodes), expected);
