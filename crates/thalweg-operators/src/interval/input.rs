@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray, make_array, types::Int64Type};
-use arrow_buffer::{Buffer, MutableBuffer, ScalarBuffer};
+use arrow_buffer::ScalarBuffer;
 use arrow_select::take::take;
 use thalweg_core::{Batch, Error, Result, Selection, Timestamp, expression::Expression};
+
+use super::spare::Spare;
 
 /// One of several inputs whose rows are brought together by key and time.
 #[derive(Clone)]
@@ -67,55 +69,6 @@ fn of_rows(batch: &Batch, values: &ScalarBuffer<i64>) -> ScalarBuffer<i64> {
     match batch.selection() {
         None => values.clone(),
         Some(_) => batch.rows().map(|row| values[row]).collect(),
-    }
-}
-
-/// Memory of columns that are kept no longer.
-#[derive(Debug, Default)]
-pub struct Spare {
-    buffers: Vec<MutableBuffer>,
-    bytes: usize,
-}
-
-/// So many columns' memory is kept at most.
-const SPARE: usize = 32;
-
-impl Spare {
-    /// Memory that nobody else looks at stays for columns to come.
-    pub fn put(&mut self, values: Buffer) {
-        if self.buffers.len() < SPARE
-            && let Ok(mut buffer) = values.into_mutable()
-        {
-            buffer.clear();
-            self.bytes += buffer.capacity();
-            self.buffers.push(buffer);
-        }
-    }
-
-    /// A copy of bytes.
-    fn copy(&mut self, values: &[u8]) -> Buffer {
-        // What is much larger would be kept for little.
-        let fits = |buffer: &MutableBuffer| (values.len()..=4 * values.len().max(1024)).contains(&buffer.capacity());
-        let Some(place) = self.buffers.iter().rposition(fits) else {
-            // One that nobody needs makes room.
-            self.drop_first();
-            return Buffer::from(values);
-        };
-        let mut buffer = self.buffers.swap_remove(place);
-        self.bytes -= buffer.capacity();
-        buffer.extend_from_slice(values);
-        buffer.into()
-    }
-
-    fn drop_first(&mut self) {
-        if !self.buffers.is_empty() {
-            self.bytes -= self.buffers.remove(0).capacity();
-        }
-    }
-
-    /// How many bytes of memory there are.
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 }
 

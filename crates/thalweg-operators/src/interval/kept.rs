@@ -7,7 +7,7 @@ use arrow_select::interleave::interleave;
 use thalweg_core::{Error, Result};
 use thalweg_memory::kernels::hash::hash_columns;
 
-use super::{entry::At, input::Spare};
+use super::{entry::At, spare::Spare};
 
 /// Batches of which rows are kept, each until none of its rows is wanted any more.
 #[derive(Debug, Default)]

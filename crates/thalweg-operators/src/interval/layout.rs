@@ -6,7 +6,10 @@ use arrow_array::{ArrayRef, new_empty_array};
 use arrow_select::nullif::nullif;
 use thalweg_core::{Batch, Error, Result, expression::Expression};
 
-use super::input::{Spare, copied, copied_rows, selected};
+use super::{
+    input::{copied, copied_rows, selected},
+    spare::Spare,
+};
 use crate::aggregate::{Call, values::Values};
 
 /// Which of the columns that are kept of a row is what.

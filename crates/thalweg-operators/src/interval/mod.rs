@@ -7,7 +7,7 @@
 //! * [`waiting`]: rows that wait for the watermark
 //! * [`lines`]: the rows of each key, in the order of time
 //! * [`order`]: sorts rows by key and time
-//! * [`kept`]: the values of rows that wait, or may be looked at
+//! * [`kept`]: the values of rows that wait, or may be looked at, and [`spare`] the memory of those that are gone
 //! * [`totals`]: running totals over the rows of a key, and [`blocks`]: states of blocks of them
 //! * [`layout`]: which columns are kept of a row that aggregates look at
 //! * [`saved`]: rows as a snapshot
@@ -28,6 +28,7 @@ pub mod order;
 pub mod over;
 pub mod places;
 pub mod saved;
+pub mod spare;
 pub mod totals;
 pub mod waiting;
 

@@ -237,53 +237,22 @@ pub fn sees_all_rows(aggregate: &Aggregate) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::HashMap, sync::Arc};
-
-    use arrow_schema::{DataType, Field};
-    use datafusion_common::DFSchema;
     use datafusion_expr::col;
 
     use super::*;
     use crate::{
-        StreamSchema,
-        node::{Filter, Over, Sink, Values},
-        parallel::{ParallelPlan, Route, parallelize},
+        node::{Filter, Over},
+        parallel::{Route, parallelize, testing::union_of_two},
     };
-
-    fn stream(column: &str) -> StreamSchema {
-        let fields = vec![Field::new(column, DataType::Int64, true)];
-        let columns = DFSchema::from_unqualified_fields(fields.into(), HashMap::new()).unwrap();
-        StreamSchema::plain(Arc::new(columns), true)
-    }
 
     fn aggregate() -> Node {
         let keys = vec![col("k") + datafusion_expr::lit(1_i64)];
         Node::Aggregate(Aggregate { windowing: Windowing::Whole, keys, aggregates: Vec::new() })
     }
 
-    /// The cut of a plan in which these nodes, and a sink, follow a union of two inputs with other names, which several take the rows of
-    /// or one.
-    fn cut(set: &[(&str, &str)], behind: Vec<Node>, takers: usize) -> ParallelPlan {
-        let mut settings = Settings { parallelism: 4, divides_keys: true, ..Settings::default() };
-        set.iter().for_each(|(key, value)| settings.set(key, value).unwrap());
-        let mut plan = Plan::new(settings);
-        let inputs =
-            ["a", "b"].map(|name| plan.add(Node::Values(Values { rows: Vec::new() }), vec![], stream(name))).to_vec();
-        let union = plan.add(Node::Union, inputs, stream("k"));
-        let mut last = union;
-        for node in behind {
-            last = plan.add(node, vec![last], stream("k"));
-        }
-        plan.add(Node::Sink(Sink::Result), vec![last], stream("k"));
-        for _ in 1..takers {
-            plan.add(Node::Sink(Sink::Discard), vec![union], stream("k"));
-        }
-        parallelize(&plan)
-    }
-
     /// How many nodes the union's subquery has, in how many instances, and what its inputs are divided by.
     fn union(set: &[(&str, &str)], behind: Vec<Node>, takers: usize) -> (usize, usize, Vec<String>) {
-        let cut = cut(set, behind, takers);
+        let cut = parallelize(&union_of_two(set, behind, takers));
         let subquery = &cut.subqueries[cut.home(NodeId(2)).unwrap().0];
         let keys = subquery.inputs.iter().filter_map(|input| match &input.route {
             Route::Keyed { keys, .. } => Some(keys[0].to_string()),

@@ -24,6 +24,8 @@ pub mod instances;
 pub mod load;
 pub mod order;
 pub mod spread;
+#[cfg(test)]
+mod testing;
 pub mod two_phase;
 
 use datafusion_common::{

@@ -150,43 +150,18 @@ fn under_names_of(spread: &mut Plan, part: NodeId, schema: &StreamSchema, number
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::HashMap, sync::Arc};
-
-    use arrow_schema::{DataType, Field};
-    use datafusion_common::DFSchema;
     use datafusion_expr::{col, lit};
 
     use super::*;
     use crate::{
-        Settings,
-        node::{Aggregate, Limit, Over, Sink, Values, Windowing},
-        parallel::{Route, parallelize},
+        node::{Aggregate, Limit, Over, Windowing},
+        parallel::{Route, parallelize, testing::union_of_two},
         render::{Notes, text},
     };
 
-    fn stream(column: &str) -> StreamSchema {
-        let fields = vec![Field::new(column, DataType::Int64, true)];
-        let columns = DFSchema::from_unqualified_fields(fields.into(), HashMap::new()).unwrap();
-        StreamSchema::plain(Arc::new(columns), true)
-    }
-
-    /// The plan, spread, in which these nodes, and a sink, follow a union of the column `a` and `b`, which several take the rows of or one.
+    /// What [`union_of_two`] gives, spread.
     fn spread_of(set: &[(&str, &str)], behind: Vec<Node>, takers: usize) -> Plan {
-        let mut settings = Settings { parallelism: 4, divides_keys: true, ..Settings::default() };
-        set.iter().for_each(|(key, value)| settings.set(key, value).unwrap());
-        let mut plan = Plan::new(settings);
-        let inputs =
-            ["a", "b"].map(|name| plan.add(Node::Values(Values { rows: Vec::new() }), vec![], stream(name))).to_vec();
-        let union = plan.add(Node::Union, inputs, stream("k"));
-        let mut last = union;
-        for node in behind {
-            last = plan.add(node, vec![last], stream("k"));
-        }
-        plan.add(Node::Sink(Sink::Result), vec![last], stream("k"));
-        for _ in 1..takers {
-            plan.add(Node::Sink(Sink::Discard), vec![union], stream("k"));
-        }
-        spread(&plan)
+        spread(&union_of_two(set, behind, takers))
     }
 
     fn filter() -> Node {
