@@ -282,7 +282,8 @@ thread_local! {
 
 #[test]
 fn every_interleaving_gives_the_rows_of_one_instance() {
-    let (moved, loose, seeds) = (AtomicU64::new(0), AtomicU64::new(0), seeds(USUAL).unwrap());
+    let [moved, waited, loose] = [const { AtomicU64::new(0) }; 3];
+    let seeds = seeds(USUAL).unwrap();
     each(seeds.clone(), |seed| {
         LAST.with_borrow_mut(|last| {
             let number = seed / SCHEDULES;
@@ -299,6 +300,7 @@ fn every_interleaving_gives_the_rows_of_one_instance() {
             let (mut found, metrics) = rows_and_metrics(engine.run(plan).unwrap());
             let mut expected = Rows::clone(&run.expected());
             moved.fetch_add(metrics.moved_groups, Relaxed);
+            waited.fetch_add(metrics.waited_rows, Relaxed);
             assert!(!expected.0.is_empty());
             let disorder = match run.order {
                 Order::Counted => out_of_order(&found.0, &expected.0),
@@ -315,6 +317,8 @@ fn every_interleaving_gives_the_rows_of_one_instance() {
     // About one in four seeds asks for it, and has aggregates that are divided.
     let (moved, seeds) = (moved.into_inner(), seeds.end - seeds.start);
     assert!(seeds < 1000 || moved > seeds * 20, "{moved} key groups changed hands");
+    let waited = waited.into_inner();
+    assert!(seeds < 1000 || waited > seeds / 10, "{waited} rows waited for their states");
     let loose = loose.into_inner();
     assert!(seeds < 1000 || loose > seeds / 10, "{loose} rows came out of order");
 }

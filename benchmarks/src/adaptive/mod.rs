@@ -122,6 +122,7 @@ fn measure(
             ("adaptive", json!(is_adaptive)),
             ("changes", json!(metrics.changes)),
             ("moved_groups", json!(metrics.moved_groups)),
+            ("waited_rows", json!(metrics.waited_rows)),
             ("moving_ms", json!(metrics.moving.as_secs_f64() * 1e3)),
             ("imbalance", json!(imbalance)),
             ("moments", json!(moments)),
@@ -135,10 +136,11 @@ fn measure(
     let latencies = Latencies::of(counted.map(|(_, us)| *us).collect());
     report.add_paced(case, Paced { seconds, cpu, checked, latencies, idle: None });
     let said = format!(
-        "the busiest instance has {imbalance:.2} x the average; {} changes, {} key groups moved in {:.1} ms",
+        "the busiest instance has {imbalance:.2} x the average; {} changes, {} key groups moved in {:.1} ms, {} rows waited",
         metrics.changes,
         metrics.moved_groups,
-        metrics.moving.as_secs_f64() * 1e3
+        metrics.moving.as_secs_f64() * 1e3,
+        metrics.waited_rows
     );
     report.note(&variant, parameters([]), &said);
     Ok(())

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, RecordBatch, TimestampMicrosecondArray, cast::AsArray, types::TimestampMicrosecondType,
+    Array, ArrayRef, RecordBatch, TimestampMicrosecondArray, UInt32Array, cast::AsArray,
+    types::TimestampMicrosecondType,
 };
 use arrow_schema::SchemaRef;
 use arrow_select::take::take_record_batch;
@@ -140,6 +141,18 @@ impl Batch {
             None => Ok(self.columns.clone()),
             Some(selection) => Ok(take_record_batch(&self.columns, &selection.to_indices())?),
         }
+    }
+
+    /// These physical rows alone, copied, each with the watermark that it met; where they stood is left behind.
+    ///
+    /// Errors: those of Arrow's `take`.
+    pub fn copied(&self, rows: &[u32]) -> Result<Self> {
+        let numbers = UInt32Array::from(rows.to_vec());
+        let copied = Self::new(take_record_batch(&self.columns, &numbers)?);
+        Ok(match &self.behind {
+            Some(behind) => copied.with_behind(rows.iter().map(|row| behind[*row as usize]).collect()),
+            None => copied,
+        })
     }
 
     /// How many bytes of memory the columns and positions keep alive.

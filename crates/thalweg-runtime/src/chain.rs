@@ -171,6 +171,7 @@ impl Chain {
     ///
     /// Errors: what saving a state gives, with the node's name.
     pub fn give(&mut self, groups: &[KeyGroup]) -> Result<Vec<Parcel>> {
+        self.key_groups.retain(|group| !groups.contains(group));
         let mut parcels: Vec<Parcel> =
             groups.iter().map(|group| Parcel { group: *group, states: Vec::new() }).collect();
         self.each_state(|at, state| {

@@ -148,6 +148,11 @@ impl InTurn {
         self.lanes[self.next].next_arrived()
     }
 
+    /// Whether rows are what comes next.
+    pub fn has_rows(&self) -> bool {
+        self.lanes[self.next].has_rows()
+    }
+
     /// Whether all was taken and nothing will come any more: nothing was dealt to the one whose turn it is, nor to those behind.
     pub fn is_closed(&self) -> bool {
         self.lanes[self.next].is_closed()

@@ -19,10 +19,7 @@ use std::{
     time::Instant,
 };
 
-use arrow_array::{RecordBatch, UInt32Array};
-use arrow_schema::{Field, Schema};
-use arrow_select::take::take_record_batch;
-use thalweg_core::{Batch, Epoch, Error, Event, KeyGroups, Port, Result, Timestamp, error::Fault};
+use thalweg_core::{Batch, Epoch, Event, KeyGroups, Port, Result, Timestamp, error::Fault};
 use thalweg_memory::{page::Page, pool::Pool};
 use thalweg_shuffle::{
     route::{Destinations, Route, hash::ByKeyGroup},
@@ -261,17 +258,12 @@ impl Scatter {
 
     /// Where each selected row goes.
     fn destinations(&mut self, batch: &Batch) -> Result<Destinations> {
-        let in_node = |error: Error| error.in_node(&self.parts.label);
-        let keys = self.parts.keys.iter().map(|key| key.evaluate(batch));
-        let keys = keys.collect::<Result<Vec<_>>>().map_err(in_node)?;
-        let fields = keys.iter().map(|key| Field::new("key", key.data_type().clone(), true));
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let keys = batch.clone().with_columns(RecordBatch::try_new(schema, keys)?);
+        let keys = self.parts.of(batch)?;
         match &mut self.tally {
             Some(tally) => tally.route(&mut self.route, &keys),
             None => self.route.route(&keys),
         }
-        .map_err(in_node)
+        .map_err(|error| error.in_node(&self.parts.label))
     }
 
     /// Behind the barrier of an epoch, other instances may have some key groups.
@@ -402,12 +394,8 @@ impl Scatter {
             if rows.is_empty() {
                 continue;
             }
-            let numbers = UInt32Array::from(rows.to_vec());
-            let mut copied = Batch::new(take_record_batch(batch.columns(), &numbers)?);
+            let copied = batch.copied(rows)?;
             self.exchanged.add(rows.len(), copied.columns().get_array_memory_size());
-            if let Some(behind) = batch.behind() {
-                copied = copied.with_behind(rows.iter().map(|row| behind[*row as usize]).collect());
-            }
             lane.put(Envelope::new(Event::Batch(copied), arrived));
         }
         Ok(())

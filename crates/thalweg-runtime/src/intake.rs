@@ -182,6 +182,25 @@ impl Pipes {
         Ok(if is_news { Taken::NOTHING_NEW } else { Taken::Nothing(due) })
     }
 
+    /// Takes the next rows, from a pipe on which nothing is before them: neither time nor a barrier passes.
+    pub fn take_rows(&mut self) -> Result<Option<(Port, Batch, u64)>> {
+        for _ in 0..self.inputs.len() {
+            let number = self.next;
+            self.next = (self.next + 1) % self.inputs.len();
+            let Input { receiver, at_barrier, is_over, .. } = &mut self.inputs[number];
+            let may_speak = !*is_over && at_barrier.is_none();
+            if may_speak
+                && receiver.has_rows()
+                && let Some(envelope) = receiver.pop()
+                && let Taken::Events(events, arrived) = self.receive(number, envelope)?
+                && let Some((port, Event::Batch(batch))) = events.into_iter().next()
+            {
+                return Ok(Some((port, batch, arrived)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Nothing is there to be read: passes over those for whom rows have waited long enough. Returns whether there were any, and when
     /// rows will have waited long enough for the next.
     fn wait(&mut self) -> (bool, Option<Instant>) {

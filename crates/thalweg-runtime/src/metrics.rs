@@ -34,6 +34,8 @@ pub struct Metrics {
     pub moved_groups: u64,
     /// How long that kept instances from their work, all together.
     pub moving: Duration,
+    /// Rows that were at an instance before the states of their keys, and waited for them.
+    pub waited_rows: u64,
     /// Rows that were divided by their keys among instances, each time they were; states of groups count as rows.
     pub exchanged_rows: u64,
     /// The bytes that these took on their way.
@@ -205,6 +207,7 @@ pub struct Counters {
     changes: AtomicU64,
     moved_groups: AtomicU64,
     moving_nanos: AtomicU64,
+    waited_rows: AtomicU64,
     pub(crate) exchanged: Arc<Exchanged>,
     latency: Mutex<Histogram<u64>>,
     tasks: Mutex<Vec<Arc<TaskCounters>>>,
@@ -230,6 +233,7 @@ impl Default for Counters {
             changes: AtomicU64::new(0),
             moved_groups: AtomicU64::new(0),
             moving_nanos: AtomicU64::new(0),
+            waited_rows: AtomicU64::new(0),
             exchanged: Arc::default(),
             latency: Mutex::new(latency),
             tasks: Mutex::new(Vec::new()),
@@ -323,6 +327,11 @@ impl Counters {
         self.moving_nanos.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
+    /// So many rows waited for a state that was on its way.
+    pub fn waited(&self, rows: usize) {
+        self.waited_rows.fetch_add(rows as u64, Relaxed);
+    }
+
     /// The memory of all states, and the node with the largest.
     pub fn state(&self) -> (usize, String) {
         let nodes = self.nodes.lock();
@@ -345,6 +354,7 @@ impl Counters {
             changes: self.changes.load(Relaxed),
             moved_groups: self.moved_groups.load(Relaxed),
             moving: Duration::from_nanos(self.moving_nanos.load(Relaxed)),
+            waited_rows: self.waited_rows.load(Relaxed),
             exchanged_rows: self.exchanged.rows.load(Relaxed),
             exchanged_bytes: self.exchanged.bytes.load(Relaxed),
             elapsed: self.ended.lock().unwrap_or_else(|| self.started.elapsed()),

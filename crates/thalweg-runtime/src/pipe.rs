@@ -148,6 +148,12 @@ impl Receiver {
         self.taken.front().or_else(|| self.ring.peek().ok()).map(|envelope| envelope.arrived)
     }
 
+    /// Whether rows are what comes next.
+    pub fn has_rows(&self) -> bool {
+        let next = self.taken.front().or_else(|| self.ring.peek().ok());
+        next.is_some_and(|envelope| matches!(envelope.event, Event::Batch(_)))
+    }
+
     /// Whether all was taken and nothing will come any more.
     pub fn is_closed(&self) -> bool {
         // In this order: what was put in before the sender left is seen.

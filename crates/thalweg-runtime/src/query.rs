@@ -156,7 +156,8 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
             let most = simulation.as_mut().map_or(TURN, Simulation::turn);
             let shared = Arc::clone(&shared);
             let team = teams.get(&number).cloned();
-            let member = team.map(|team| Member::new(team, instance, place.clone(), clock.clone()));
+            let keys: Arc<[KeyParts]> = inputs.iter().filter_map(|input| input.keys.clone()).collect();
+            let member = team.map(|team| Member::new(team, instance, keys, place.clone(), clock.clone()));
             let counters = shared.counters.timed_task(number, instance);
             let task = Task {
                 label,

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, Schema, SchemaRef};
 use thalweg_core::{
-    KeyGroups, Operator, Port, Result,
+    Batch, KeyGroups, Operator, Port, Result,
     connector::{Sink, Source},
     expression::Expression,
 };
@@ -72,6 +73,19 @@ pub struct KeyParts {
     pub label: String,
     /// The values, over the sender's columns.
     pub keys: Vec<Arc<dyn Expression>>,
+}
+
+impl KeyParts {
+    /// The values of a batch's rows as its columns.
+    ///
+    /// Errors: what an expression gives, with the node's name.
+    pub fn of(&self, batch: &Batch) -> Result<Batch> {
+        let keys = self.keys.iter().map(|key| key.evaluate(batch)).collect::<Result<Vec<_>>>();
+        let keys = keys.map_err(|error| error.in_node(&self.label))?;
+        let fields = keys.iter().map(|key| Field::new("key", key.data_type().clone(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Ok(batch.clone().with_columns(RecordBatch::try_new(schema, keys)?))
+    }
 }
 
 /// Reads a table.

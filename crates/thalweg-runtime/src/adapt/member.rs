@@ -2,20 +2,22 @@
 
 use std::{sync::Arc, time::Instant};
 
-use thalweg_core::{Epoch, Event, Port, Result};
+use thalweg_core::{Epoch, Event, Result};
 
-use super::team::Team;
+use super::{team::Team, waiting::Waiting};
 use crate::{
     chain::Chain,
     clock::Clock,
     intake::{Pipes, Taken},
     pool::TaskRef,
+    topology::KeyParts,
 };
 
 /// One of the instances among which rows are divided by keys.
 pub struct Member {
     team: Arc<Team>,
     number: usize,
+    keys: Arc<[KeyParts]>,
     clock: Clock,
     /// What goes on at a barrier that has arrived on all inputs.
     handover: Option<(Epoch, Phase)>,
@@ -29,15 +31,17 @@ enum Phase {
     Level,
     /// It gives.
     Give,
-    /// It takes, once all is there.
-    Take,
+    /// It takes, once all is there. Meanwhile rows go on whose states it has.
+    Take(Waiting),
 }
 
 impl Member {
     /// The member of a team with this number.
-    pub fn new(team: Arc<Team>, number: usize, task: TaskRef, clock: Clock) -> Self {
+    ///
+    /// Its rows are divided by these keys, by port.
+    pub fn new(team: Arc<Team>, number: usize, keys: Arc<[KeyParts]>, task: TaskRef, clock: Clock) -> Self {
         team.join(number, task);
-        Self { team, number, clock, handover: None, arrived: 0 }
+        Self { team, number, keys, clock, handover: None, arrived: 0 }
     }
 
     /// When work begins.
@@ -51,53 +55,82 @@ impl Member {
     }
 
     /// Takes the next events, as [`Pipes::take`] does, when the chain has nothing to do. At a barrier where key groups change hands
-    /// nothing is taken until they have.
+    /// it gives what it loses, and the barrier passes; then only rows are taken, and those wait of which the states are on their way.
+    /// Time goes on when all states are there.
     ///
     /// Time is made the same first. Where a source was idle, one member may have heard first of it, and another first of the next
     /// watermark. The windows of one who had come less far would be behind what the new owner has promised; and those of the
     /// owner's other groups would seem to be emitted.
     pub fn take(&mut self, pipes: &mut Pipes, chain: &mut Chain) -> Result<Taken> {
-        let Some((epoch, phase)) = &mut self.handover else {
-            let taken = pipes.take()?;
-            let Taken::Events(events, arrived) = &taken else { return Ok(taken) };
-            if let [(_, Event::Barrier(epoch))] = events[..]
-                && self.team.arrive(epoch, self.number, || pipes.reached())
-            {
-                self.handover = Some((epoch, Phase::Level));
-                return self.take(pipes, chain);
-            }
-            self.arrived = *arrived;
-            return Ok(taken);
+        match self.handover.take() {
+            None => self.next(pipes),
+            Some((epoch, Phase::Level)) => Ok(self.level(epoch, pipes)),
+            Some((epoch, Phase::Give)) => self.give(epoch, chain),
+            Some((epoch, Phase::Take(waiting))) => self.gain(epoch, waiting, pipes, chain),
+        }
+    }
+
+    /// The next events, where no key group is on its way.
+    fn next(&mut self, pipes: &mut Pipes) -> Result<Taken> {
+        let taken = pipes.take()?;
+        let Taken::Events(events, arrived) = &taken else { return Ok(taken) };
+        if let [(_, Event::Barrier(epoch))] = events[..]
+            && self.team.arrive(epoch, self.number, || pipes.reached())
+        {
+            return Ok(self.level(epoch, pipes));
+        }
+        self.arrived = *arrived;
+        Ok(taken)
+    }
+
+    fn level(&mut self, epoch: Epoch, pipes: &mut Pipes) -> Taken {
+        let Some(level) = self.team.level(epoch) else {
+            self.handover = Some((epoch, Phase::Level));
+            return Taken::Nothing(None);
         };
-        loop {
-            match phase {
-                Phase::Level => {
-                    let Some(level) = self.team.level(*epoch) else { return Ok(Taken::Nothing(None)) };
-                    *phase = Phase::Give;
-                    let events: Vec<(Port, Event)> = pipes.raise(&level);
-                    if !events.is_empty() {
-                        return Ok(Taken::Events(events, self.arrived));
-                    }
-                }
-                Phase::Give => {
-                    let (began, losses) = (self.clock.now(), self.team.losses(*epoch, self.number));
-                    self.team.give(*epoch, self.number, chain.give(&losses)?);
-                    self.team.moved(losses.len(), self.clock.now().saturating_duration_since(began));
-                    *phase = Phase::Take;
-                }
-                Phase::Take => {
-                    let Some((parcels, owned)) = self.team.take(*epoch, self.number) else {
-                        return Ok(Taken::Nothing(None));
-                    };
-                    let began = self.clock.now();
-                    chain.take(parcels, owned)?;
-                    self.team.moved(0, self.clock.now().saturating_duration_since(began));
-                    let barrier = Event::Barrier(*epoch);
-                    self.handover = None;
-                    return Ok(Taken::Events(vec![(0, barrier)], 0));
-                }
+        self.handover = Some((epoch, Phase::Give));
+        Taken::Events(pipes.raise(&level), self.arrived)
+    }
+
+    fn give(&mut self, epoch: Epoch, chain: &mut Chain) -> Result<Taken> {
+        let (began, losses) = (self.clock.now(), self.team.losses(epoch, self.number));
+        self.team.give(epoch, self.number, chain.give(&losses)?);
+        self.team.moved(losses.len(), self.clock.now().saturating_duration_since(began));
+        let gains = self.team.gains(epoch, self.number);
+        let waiting = Waiting::new(Arc::clone(&self.keys), self.team.groups(), &gains);
+        self.handover = Some((epoch, Phase::Take(waiting)));
+        // The barrier passes with the state of all groups but those that are on their way, which are as their givers had them here.
+        Ok(Taken::Events(vec![(0, Event::Barrier(epoch))], 0))
+    }
+
+    fn gain(&mut self, epoch: Epoch, waiting: Waiting, pipes: &mut Pipes, chain: &mut Chain) -> Result<Taken> {
+        let Some((parcels, owned)) = self.team.take(epoch, self.number) else {
+            return self.take_rows(epoch, waiting, pipes);
+        };
+        let began = self.clock.now();
+        chain.take(parcels, owned)?;
+        self.team.moved(0, self.clock.now().saturating_duration_since(began));
+        self.team.go_on(waiting.rows(), waiting.bytes());
+        Ok(Taken::Events(waiting.end(), self.arrived))
+    }
+
+    /// Takes rows that need not wait, while others do.
+    fn take_rows(&mut self, epoch: Epoch, mut waiting: Waiting, pipes: &mut Pipes) -> Result<Taken> {
+        let mut taken = Taken::Nothing(None);
+        while !waiting.is_full()
+            && let Some((port, batch, arrived)) = pipes.take_rows()?
+        {
+            let before = waiting.bytes();
+            let others = waiting.part(port, batch)?;
+            self.team.wait(waiting.bytes() - before);
+            if let Some(others) = others {
+                self.arrived = arrived;
+                taken = Taken::Events(vec![(port, Event::Batch(others))], arrived);
+                break;
             }
         }
+        self.handover = Some((epoch, Phase::Take(waiting)));
+        Ok(taken)
     }
 }
 
@@ -112,14 +145,16 @@ impl Drop for Member {
 mod tests {
     use std::collections::VecDeque;
 
+    use arrow_array::{cast::AsArray, types::Int64Type};
     use parking_lot::Mutex;
     use thalweg_core::{
-        Batch, Error, Frontier, KeyGroup, KeyGroups, Operator, Output, Progress, Snapshot, State, Timestamp,
+        Batch, Error, Frontier, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Snapshot, State, Timestamp,
     };
+    use thalweg_shuffle::route::hash::ByKeyGroup;
 
     use super::*;
     use crate::{
-        adapt::table::Table,
+        adapt::{table::Table, waiting::testing},
         deal::InTurn,
         intake::Inlet,
         metrics::Counters,
@@ -138,12 +173,19 @@ mod tests {
     }
 
     impl Operator for Noting {
-        fn on_batch(&mut self, _: Port, _: Batch, _: &mut Output) -> Result<Progress> {
+        fn on_batch(&mut self, _: Port, batch: Batch, _: &mut Output) -> Result<Progress> {
+            let numbers = batch.rows().map(|row| batch.column(0).as_primitive::<Int64Type>().value(row));
+            self.notes.lock().push(format!("rows {:?}", numbers.collect::<Vec<_>>()));
             Ok(Progress::Done)
         }
 
         fn on_time(&mut self, frontier: &Frontier, _: &mut Output) -> Result<Progress> {
             self.notes.lock().push(format!("time {}", frontier.combined().0));
+            Ok(Progress::Done)
+        }
+
+        fn flush(&mut self, _: &mut Output) -> Result<Progress> {
+            self.notes.lock().push("barrier".to_string());
             Ok(Progress::Done)
         }
 
@@ -206,7 +248,7 @@ mod tests {
                 None,
             );
             let task = Pool::new(0, Nodes::one()).unwrap().reserve(0, 1);
-            let member = Member::new(Arc::clone(team), number, task, Clock::simulated());
+            let member = Member::new(Arc::clone(team), number, testing::keys(), task, Clock::simulated());
             Self { member, pipes, chain, sender, notes }
         }
 
@@ -215,16 +257,19 @@ mod tests {
             self.sender.push_all(&mut events.into_iter().map(envelope).collect::<VecDeque<_>>());
         }
 
-        /// Goes on until there is nothing to do; returns whether a barrier has passed.
+        /// Goes on until there is nothing to do; returns whether key groups are on their way to it, or it waits for somebody.
         fn go_on(&mut self) -> Result<bool> {
-            loop {
-                let Taken::Events(events, _) = self.member.take(&mut self.pipes, &mut self.chain)? else {
-                    let out = self.chain.take_out();
-                    return Ok(out.iter().any(|(_, event)| matches!(event, Event::Barrier(_))));
-                };
-                events.into_iter().rev().for_each(|(port, event)| self.chain.deliver(port, event));
-                assert!(self.chain.advance()?, "nothing is put out");
-            }
+            while self.step()? {}
+            Ok(self.member.handover.is_some())
+        }
+
+        /// Takes once, and does what that makes to be done; returns whether there was something to take.
+        fn step(&mut self) -> Result<bool> {
+            let taken = self.member.take(&mut self.pipes, &mut self.chain)?;
+            let Taken::Events(events, _) = taken else { return Ok(false) };
+            events.into_iter().rev().for_each(|(port, event)| self.chain.deliver(port, event));
+            assert!(self.chain.advance()?, "nothing is put out");
+            Ok(true)
         }
 
         fn notes(&self) -> Vec<String> {
@@ -255,17 +300,42 @@ mod tests {
         let team = team();
         let [mut gains, mut loses, mut other] = [0, 1, 2].map(|number| Instance::new(&team, number, false));
         other.send(up_to(5));
-        assert!(other.go_on().unwrap(), "it waits for nobody");
+        assert!(!other.go_on().unwrap(), "it waits for nobody");
         gains.send(up_to(200).into_iter().chain([Event::Watermark(Timestamp(210))]));
-        assert!(!gains.go_on().unwrap());
+        assert!(gains.go_on().unwrap());
         assert_eq!(gains.notes(), ["time 200"], "nothing behind the barrier is taken");
         // It hears of no time but what the other has reached.
         loses.send(up_to(70).into_iter().chain([150, 220].map(|t| Event::Watermark(Timestamp(t)))));
-        assert!(loses.go_on().unwrap());
-        assert_eq!(loses.notes(), ["time 70", "time 200", "save 3", "forget 3", "time 220"]);
-        assert!(gains.go_on().unwrap());
-        assert_eq!(gains.notes(), ["load 3 7", "time 210"]);
+        assert!(!loses.go_on().unwrap());
+        assert_eq!(loses.notes(), ["time 70", "time 200", "save 3", "forget 3", "barrier", "time 220"]);
+        assert!(!gains.go_on().unwrap());
+        assert_eq!(gains.notes(), ["barrier", "load 3 7", "time 210"]);
         assert!(!team.is_changing());
+    }
+
+    #[test]
+    fn while_a_state_is_on_its_way_its_rows_wait_and_all_others_go_on() {
+        let counters = Arc::<Counters>::default();
+        let team = team_with(Arc::clone(&counters));
+        let [mut gains, mut loses] = [0, 1].map(|number| Instance::new(&team, number, false));
+        gains.send(up_to(200));
+        gains.go_on().unwrap();
+        loses.send(up_to(200));
+        // The other has arrived, but not given.
+        (0..3).for_each(|_| assert!(loses.step().unwrap()));
+        assert_eq!(loses.notes(), ["time 200"]);
+        let numbers = testing::batch(0..20);
+        let groups = ByKeyGroup::new(vec![0], team.groups(), 6).owners(&numbers).unwrap();
+        let of = |is_lost: bool| -> Vec<_> { (0..20).filter(|n| (groups[*n] == 3) == is_lost).collect() };
+        gains.send([Event::Batch(numbers), Event::Watermark(Timestamp(210)), Event::Batch(testing::batch(20..21))]);
+        assert!(gains.go_on().unwrap());
+        assert_eq!(gains.notes(), ["time 200".to_string(), "barrier".to_string(), format!("rows {:?}", of(false))]);
+        assert!(counters.state().0 > 0, "what waits counts");
+        loses.go_on().unwrap();
+        assert!(!gains.go_on().unwrap());
+        let waited = format!("rows {:?}", of(true));
+        assert_eq!(gains.notes(), ["load 3 7", &waited, "time 210", "rows [20]"]);
+        assert_eq!((counters.state().0, counters.snapshot().waited_rows), (0, of(true).len() as u64));
     }
 
     #[test]
@@ -279,7 +349,7 @@ mod tests {
         }
         let (bytes, node) = counters.state();
         assert!(bytes > 0 && node == "Noting", "{bytes} bytes of {node}");
-        assert!(gains.go_on().unwrap());
+        assert!(!gains.go_on().unwrap());
         assert_eq!(counters.state().0, 0);
     }
 
@@ -288,10 +358,10 @@ mod tests {
         let team = team();
         let [mut gains, loses] = [0, 1].map(|number| Instance::new(&team, number, false));
         gains.send(up_to(200));
-        assert!(!gains.go_on().unwrap());
-        drop(loses);
         assert!(gains.go_on().unwrap());
-        assert_eq!(gains.notes(), ["time 200"]);
+        drop(loses);
+        assert!(!gains.go_on().unwrap());
+        assert_eq!(gains.notes(), ["time 200", "barrier"]);
         assert_eq!(team.table(), None, "nothing more is planned");
     }
 
@@ -301,7 +371,7 @@ mod tests {
         let [mut gains, mut loses] = [0, 1].map(|number| Instance::new(&team, number, number == 1));
         gains.send(up_to(200));
         loses.send(up_to(200));
-        assert!(!gains.go_on().unwrap());
+        assert!(gains.go_on().unwrap());
         assert_eq!(loses.go_on().unwrap_err().to_string(), "the state is broken (in Noting)");
     }
 }

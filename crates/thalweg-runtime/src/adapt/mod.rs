@@ -8,17 +8,19 @@
 //!                          a new table for epoch E, and then a barrier E
 //!
 //!   sender   … rows by the old table │ barrier E │ rows by the new one …
-//!   member   … barrier E has come on all inputs ► time is made the same ► gives what it loses ► takes what it gains ► goes on
+//!   member   … barrier E has come on all inputs ► time is made the same ► gives what it loses ► takes what it gains ► time goes on
+//!                                                                                             └ rows of its other groups go on
 //! ```
 //!
-//! Behind barrier E no row of a group that moves can be before its state, since the new member takes nothing from its pipes until it
-//! has all of them; and none of the old table can be behind it. Nobody stops but the members that give or take, and they do while
-//! the states are on their way.
+//! Behind barrier E no row of a group that moves can be before its state, since such rows wait at the new member until it has all
+//! states; and none of the old table can be behind it. All other rows go on, at the members that give and take too. What waits while
+//! states are on their way, and only at those, is time: windows close when all is there.
 //!
 //! * [`table`]: which instance has which key group
 //! * [`tally`]: how many rows a sender has for each
 //! * [`team`]: what senders, members and the planner tell each other
 //! * [`member`]: how an instance gives and takes
+//! * [`waiting`]: rows that are there before their states
 //! * [`policy`]: which table fits a load
 //! * [`planner`]: when it is looked at, and in which epoch a table holds
 
@@ -28,3 +30,4 @@ pub mod policy;
 pub mod table;
 pub mod tally;
 pub mod team;
+pub mod waiting;

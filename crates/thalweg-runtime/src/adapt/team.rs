@@ -250,6 +250,24 @@ impl Team {
         moves.filter(|one| one.from == member).map(|one| one.group).collect()
     }
 
+    /// The key groups that a member gains.
+    pub fn gains(&self, epoch: Epoch, member: usize) -> Vec<KeyGroup> {
+        let inner = self.inner.lock();
+        let moves = inner.changes.get(&epoch).into_iter().flat_map(|change| &change.moves);
+        moves.filter(|one| one.to == member).map(|one| one.group).collect()
+    }
+
+    /// Rows of so many bytes wait at a member for a state.
+    pub fn wait(&self, bytes: usize) {
+        self.node().state_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// So many rows, of so many bytes, waited, and go on.
+    pub fn go_on(&self, rows: usize, bytes: usize) {
+        self.node().state_bytes.fetch_sub(bytes, Relaxed);
+        self.counters.waited(rows);
+    }
+
     /// A member gives all that it loses.
     pub fn give(&self, epoch: Epoch, member: usize, parcels: Vec<Parcel>) {
         let mut inner = self.inner.lock();

@@ -100,6 +100,14 @@ impl ByKeyGroup {
 }
 
 impl ByKeyGroup {
+    /// Who has the group of each selected row.
+    ///
+    /// Errors: what the key's type gives where it cannot be hashed.
+    pub fn owners(&self, batch: &Batch) -> Result<Vec<u32>> {
+        let owner = |hash: &u64| self.owners[self.groups.of(*hash).0 as usize];
+        Ok(hashes(batch, &self.keys)?.iter().map(owner).collect())
+    }
+
     /// Routes as [`Route::route`] does, and adds the rows of each group to a count.
     ///
     /// Errors: what the key's type gives where it cannot be hashed.
@@ -119,8 +127,7 @@ impl Route for ByKeyGroup {
     }
 
     fn route(&mut self, batch: &Batch) -> Result<Destinations> {
-        let owner = |hash: &u64| self.owners[self.groups.of(*hash).0 as usize];
-        Ok(Destinations::One(hashes(batch, &self.keys)?.iter().map(owner).collect()))
+        self.owners(batch).map(Destinations::One)
     }
 }
 

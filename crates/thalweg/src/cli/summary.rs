@@ -33,6 +33,9 @@ pub fn summary(metrics: &Metrics, table: Option<&str>) -> String {
         let times = if metrics.changes == 1 { "once" } else { &format!("{} times", words::count(metrics.changes)) };
         let (groups, time) = (words::count(metrics.moved_groups), words::duration(metrics.moving));
         text += &format!("\nkeys moved between instances {times}: {groups} key groups in {time}");
+        if metrics.waited_rows > 0 {
+            text += &format!(", for which {} waited", words::rows(metrics.waited_rows));
+        }
     }
     text
 }
@@ -87,6 +90,8 @@ mod tests {
             summary(&adapted, None),
             "0 rows in, 0 rows out, 0 late, 0 bad in 0 s\nkeys moved between instances 2 times: 17 key groups in 3 ms"
         );
+        let waited = Metrics { waited_rows: 1204, ..adapted };
+        assert!(summary(&waited, None).ends_with("17 key groups in 3 ms, for which 1,204 rows waited"));
         let loose = Metrics { out_of_order_rows: 1204, ..Metrics::default() };
         assert_eq!(
             summary(&loose, None),
