@@ -134,6 +134,17 @@ impl Options {
         Self(entries.into_iter().collect())
     }
 
+    /// The same but for these keys.
+    pub fn without(&self, keys: &[&str]) -> Self {
+        Self(
+            self.0
+                .iter()
+                .filter(|(key, _)| !keys.contains(&key.as_str()))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect(),
+        )
+    }
+
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)

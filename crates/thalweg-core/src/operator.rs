@@ -44,6 +44,11 @@ pub trait Operator: Send {
         Ok(Progress::Done)
     }
 
+    /// Whether it looks for rows that belong to others, and counts them ([`Output::count_search`]).
+    fn searches(&self) -> bool {
+        false
+    }
+
     /// What outlives a batch, if anything.
     fn state(&mut self) -> Option<&mut dyn State> {
         None

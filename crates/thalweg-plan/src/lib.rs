@@ -14,6 +14,7 @@
 //! * [`reuse`]: what is written twice is done once
 //! * [`written`]: expressions → SQL
 
+pub mod accuracy;
 pub mod label;
 pub mod node;
 pub mod parallel;
@@ -24,6 +25,7 @@ pub mod schema;
 pub mod settings;
 pub mod written;
 
+pub use accuracy::Accuracy;
 pub use node::Node;
 pub use plan::{NodeId, Plan, PlanNode};
 pub use schema::StreamSchema;

@@ -7,6 +7,8 @@ use datafusion_common::DFSchemaRef;
 use datafusion_expr::{Expr, expr::AggregateFunction};
 use thalweg_core::{Interval, KeyGroups, Operator, Result, connector::TableDefinition, expression::Expression};
 
+use crate::Accuracy;
+
 /// One step of a plan. The columns that an expression may name are those of the node's (first) input.
 #[derive(Clone, Debug)]
 pub enum Node {
@@ -71,6 +73,8 @@ pub struct WatermarkStrategy {
     pub column: usize,
     /// How far rows may be out of order.
     pub delay: Interval,
+    /// Whether that is learnt from the rows, so that this share of results is exact; then the delay is what holds until it is.
+    pub accuracy: Option<Accuracy>,
 }
 
 /// Rows written in the query, expressions without columns.

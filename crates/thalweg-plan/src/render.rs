@@ -233,7 +233,13 @@ fn detail(plan: &Plan, id: NodeId) -> String {
 fn source_detail(plan: &Plan, id: NodeId, source: &Source) -> String {
     let columns = &plan.node(id).schema.columns;
     let connector = source.table.options.get("connector").unwrap_or("?");
-    let watermark = source.watermark.map(|w| format!(", watermark {} - {}", columns.field(w.column).name(), w.delay));
+    let watermark = source.watermark.map(|w| {
+        let name = columns.field(w.column).name();
+        match w.accuracy {
+            None => format!(", watermark {name} - {}", w.delay),
+            Some(accuracy) => format!(", watermark {name} - what is learnt for an accuracy of {accuracy}"),
+        }
+    });
     let plural = if source.partitions == 1 { "" } else { "s" };
     format!(
         "{} ({connector}, {} partition{plural}){}",

@@ -102,6 +102,7 @@ impl Chain {
                 before.is_last = is_first;
             }
             let passed = Timestamp::MIN;
+            counters.searches.fetch_or(operator.searches(), Relaxed);
             links.push(Link { parts, operator, output, frontier, passed, counters, is_first, is_last: true });
         }
         let (work, out) = (Vec::new(), Vec::new());

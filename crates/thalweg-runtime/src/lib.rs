@@ -30,6 +30,7 @@ pub mod clock;
 pub mod deal;
 pub mod exchange;
 pub mod intake;
+pub mod lateness;
 pub mod metrics;
 pub mod nested;
 pub mod nodes;

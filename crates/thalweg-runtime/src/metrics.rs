@@ -50,10 +50,24 @@ pub struct Metrics {
     pub watermark_lag: Option<Interval>,
     /// The source partition that holds the watermark back: `table/partition`.
     pub held_by: Option<String>,
+    /// How far rows of each source partition are taken to be out of order, where that is learnt.
+    pub lateness: Vec<(String, Interval)>,
     /// Each node that has something to tell.
     pub nodes: Vec<NodeMetrics>,
     /// Each instance of each subquery, where times are measured.
     pub tasks: Vec<TaskMetrics>,
+}
+
+/// How many results tell of how many rows a result is made.
+const ENOUGH_RESULTS: u64 = 4000;
+
+impl Metrics {
+    /// The share of results that are final and exact, as far as can be told: where rows belong to results of other rows, of the node
+    /// that has the least; elsewhere, of rows that came in time.
+    pub fn accuracy(&self) -> f64 {
+        let found = self.nodes.iter().filter(|node| node.search.found > 0).map(NodeMetrics::exact);
+        found.min_by(f64::total_cmp).unwrap_or(1.0 - self.late_rows as f64 / self.rows_in.max(1) as f64)
+    }
 }
 
 /// The distribution of latency.
@@ -97,6 +111,13 @@ pub struct NodeMetrics {
 }
 
 impl NodeMetrics {
+    /// The share of what it puts out that no late row would have changed: as if these belonged to as many others as those in time did.
+    fn exact(&self) -> f64 {
+        let in_time = (self.rows_in.saturating_sub(self.late_rows)).max(1) as f64;
+        let changed = self.late_rows as f64 * (self.search.found as f64 / in_time).max(1.0);
+        1.0 - (changed / (self.rows_out.max(1) as f64)).min(1.0)
+    }
+
     /// The standard deviation of the work of its instances over its mean; `None` where it has one instance, or was not measured.
     ///
     /// Source: Zhang et al., "Scalable Online Interval Join", §V-B: the unbalancedness of joiners.
@@ -175,6 +196,8 @@ pub struct NodeCounters {
     pub state_bytes: AtomicUsize,
     /// The most that it took.
     pub most_state_bytes: AtomicUsize,
+    /// Whether it looks for rows that belong to others.
+    pub searches: AtomicBool,
     /// Rows that it looked at.
     pub visited: AtomicU64,
     /// Rows that it found.
@@ -194,6 +217,19 @@ pub struct PartitionProgress {
     pub latest: AtomicI64,
     /// Whether it is not waited for: idle, or at its end.
     pub is_idle: AtomicBool,
+    /// How far its rows are taken to be out of order, in microseconds, if that is learnt; less than nothing until it is.
+    pub lateness: AtomicI64,
+}
+
+impl PartitionProgress {
+    /// Something else was learnt than what held before.
+    pub fn tell_lateness(&self, before: Interval, learnt: Interval) {
+        self.lateness.store(learnt.0, Relaxed);
+        // A little more or less is no news.
+        if learnt.0 > before.0.saturating_mul(2) || learnt.0 < before.0 / 2 {
+            tracing::info!(partition = self.name, lateness = %learnt, before = %before, "rows are out of order by another time");
+        }
+    }
 }
 
 /// The counters of a query, written by its tasks.
@@ -287,12 +323,29 @@ impl Counters {
             out_of_order_rows: AtomicU64::new(0),
             state_bytes: AtomicUsize::new(0),
             most_state_bytes: AtomicUsize::new(0),
+            searches: AtomicBool::new(false),
             visited: AtomicU64::new(0),
             found: AtomicU64::new(0),
             held: Mutex::default(),
         });
         self.nodes.lock().push(Arc::clone(&node));
         node
+    }
+
+    /// Of how many rows a result is made, where that is most; at least 1. `None` while somebody who looks for them has found too few to
+    /// tell.
+    pub fn rows_per_result(&self) -> Option<f64> {
+        let (mut most, nodes) = (1.0_f64, self.nodes.lock());
+        for searching in nodes.iter().filter(|node| node.searches.load(Relaxed)) {
+            let all = || nodes.iter().filter(|node| node.label == searching.label);
+            let sum = |of: fn(&NodeCounters) -> &AtomicU64| all().map(|node| of(node).load(Relaxed)).sum::<u64>();
+            let (found, results) = (sum(|node| &node.found), sum(|node| &node.rows_out));
+            if results < ENOUGH_RESULTS {
+                return None;
+            }
+            most = most.max(found as f64 / results as f64);
+        }
+        Some(most)
     }
 
     /// Progress of one more source partition.
@@ -302,6 +355,7 @@ impl Counters {
             watermark: AtomicI64::new(Timestamp::MIN.0),
             latest: AtomicI64::new(Timestamp::MIN.0),
             is_idle: AtomicBool::new(false),
+            lateness: AtomicI64::new(-1),
         });
         self.has_watermarks.fetch_or(has_watermark, Relaxed);
         if has_watermark {
@@ -380,6 +434,11 @@ impl Counters {
         } else if self.has_watermarks.load(Relaxed) {
             metrics.watermark = partitions.iter().map(|p| Timestamp(p.watermark.load(Relaxed))).max();
         }
+        let learnt = |p: &Arc<PartitionProgress>| {
+            let lateness = p.lateness.load(Relaxed);
+            (lateness >= 0).then(|| (p.name.clone(), Interval(lateness)))
+        };
+        metrics.lateness = partitions.iter().filter_map(learnt).collect();
         let latest = partitions.iter().map(|p| p.latest.load(Relaxed)).max().filter(|t| *t > Timestamp::MIN.0);
         if let (Some(latest), Some(Timestamp(watermark))) = (latest, metrics.watermark) {
             let is_between = watermark > Timestamp::MIN.0 && watermark < Timestamp::MAX.0;

@@ -24,6 +24,7 @@ use thalweg_plan::node::WatermarkStrategy;
 
 use crate::{
     clock::Clock,
+    lateness::Learner,
     metrics::{Counters, NodeCounters, PartitionProgress},
 };
 
@@ -84,6 +85,8 @@ struct Partition {
     offset: u64,
     highest: Timestamp,
     watermark: Timestamp,
+    /// What learns how far time stays behind the rows, and that, as far as it is known; if it is learnt.
+    learner: Option<(Learner, Option<Interval>)>,
     bad_rows: u64,
     is_silence_told: bool,
     state: PartitionState,
@@ -116,6 +119,10 @@ impl SourceReader {
             offset: 0,
             highest: Timestamp::MIN,
             watermark: Timestamp::MIN,
+            learner: shape.watermark.as_ref().and_then(|strategy| {
+                let delay = (strategy.delay > Interval(0)).then_some(strategy.delay);
+                Some((Learner::new(strategy.accuracy?), delay))
+            }),
             bad_rows: 0,
             is_silence_told: false,
             state: PartitionState::Active,
@@ -316,7 +323,10 @@ impl Partition {
             Some(strategy) => {
                 let extent = extent(Level::best(), batch.times(strategy.column)?.values());
                 let batch = self.without_unusable_times(batch, extent, *strategy, shape, counters)?;
-                self.follow(batch, extent, *strategy)
+                match self.learner.take() {
+                    None => self.follow(batch, extent, *strategy),
+                    Some(learning) => self.learn(batch, *strategy, learning, counters),
+                }
             }
         }
     }
@@ -380,6 +390,39 @@ impl Partition {
         Ok(if pass.is_behind { batch.with_behind(met.into()) } else { batch })
     }
 
+    /// The same where the delay is learnt from the rows as they come.
+    fn learn(
+        &mut self,
+        batch: Batch,
+        strategy: WatermarkStrategy,
+        (mut learner, mut delay): (Learner, Option<Interval>),
+        counters: &Counters,
+    ) -> Result<Batch> {
+        let times = batch.times(strategy.column)?.values();
+        let (mut met, mut is_behind) = (vec![Timestamp::MIN; batch.physical_rows()], false);
+        let (mut highest, mut watermark) = (self.highest, self.watermark);
+        for row in batch.rows() {
+            let t = Timestamp(times[row]);
+            met[row] = watermark;
+            is_behind |= t < watermark;
+            let is_time = learner.see(if highest == Timestamp::MIN { 0 } else { highest.0 - t.0 });
+            highest = highest.max(t);
+            if is_time {
+                let learnt = learner.delay(counters.rows_per_result());
+                self.progress.tell_lateness(delay.unwrap_or(Interval(0)), learnt);
+                delay = Some(learnt);
+            }
+            if let Some(delay) = delay {
+                watermark = watermark.max(highest.minus(delay));
+            }
+        }
+        self.learner = Some((learner, delay));
+        self.highest = highest;
+        self.progress.latest.fetch_max(highest.0, Relaxed);
+        self.move_to(watermark);
+        Ok(if is_behind { batch.with_behind(met.into()) } else { batch })
+    }
+
     /// The highest time so far, if it is plain that no row is behind: the rows ascend, or differ by less than the delay.
     fn undisturbed(&self, Extent { least, most, ascends }: Extent, delay: i64) -> Option<Timestamp> {
         let highest = self.highest.max(Timestamp(most));
@@ -433,6 +476,7 @@ impl Pass {
 #[cfg(test)]
 mod tests {
     use arrow_array::TimestampMicrosecondArray;
+    use thalweg_plan::Accuracy;
 
     use super::*;
 
@@ -451,10 +495,14 @@ mod tests {
     }
 
     fn reader(partitions: Vec<Vec<Read>>, batch_rows: usize) -> SourceReader {
+        learning(partitions, batch_rows, None)
+    }
+
+    fn learning(partitions: Vec<Vec<Read>>, batch_rows: usize, accuracy: Option<Accuracy>) -> SourceReader {
         let shape = SourceShape {
             label: "Source".into(),
             computed: None,
-            watermark: Some(WatermarkStrategy { column: 0, delay: Interval(2) }),
+            watermark: Some(WatermarkStrategy { column: 0, delay: Interval(2), accuracy }),
             skips_bad_rows: false,
             batch_rows,
             linger: Duration::ZERO,
@@ -527,6 +575,44 @@ mod tests {
             behind += usize::from(single.is_behind);
         }
         assert!((50..250).contains(&behind), "some rounds have rows that are behind, and some have none: {behind}");
+    }
+
+    #[test]
+    fn a_delay_that_is_learnt_depends_on_the_rows_and_not_on_batches() {
+        let mut seed = 1_u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((seed >> 33) % below) as i64
+        };
+        let times: Vec<i64> = (0..6_000).map(|i| i * 10 - random(1_000)).collect();
+        let met = |batch_rows: usize| {
+            let reads = times.chunks(batch_rows).map(rows).collect();
+            let mut reader = learning(vec![reads], batch_rows, Some("0.99".parse().unwrap()));
+            let (mut all, mut last) = (Vec::new(), Timestamp::MIN);
+            loop {
+                match reader.step().unwrap() {
+                    Step::End => return (all, last),
+                    Step::Events(events, _) => events.into_iter().for_each(|event| match event {
+                        Event::Batch(batch) => all.extend(match batch.behind() {
+                            Some(met) => {
+                                (0..batch.len()).map(|row| batch.times(0).unwrap().value(row) < met[row].0).collect()
+                            }
+                            None => vec![false; batch.len()],
+                        }),
+                        Event::Watermark(t) if t < Timestamp::MAX => last = t,
+                        _ => {}
+                    }),
+                    _ => {}
+                }
+            }
+        };
+        let (behind, last) = met(6_000);
+        let late = behind.iter().filter(|late| **late).count();
+        assert!((5..200).contains(&late), "{late} rows are late");
+        assert!(last.0 > 58_500 && last.0 < 59_300, "at the end time is {}", last.0);
+        for batch_rows in [1, 7, 64, 1000] {
+            assert_eq!(met(batch_rows), (behind.clone(), last), "batches of {batch_rows} rows");
+        }
     }
 
     #[test]

@@ -11,9 +11,10 @@ use thalweg_core::{
     Error, Interval, Result,
     connector::{Options, TableDefinition},
 };
+use thalweg_plan::Accuracy;
 
 use crate::{
-    diagnose,
+    diagnose, lateness,
     parse::{Exists, Name, Written},
     types,
 };
@@ -58,6 +59,7 @@ pub(crate) struct Column {
 pub(crate) struct Watermark {
     pub column: usize,
     pub delay: Interval,
+    pub accuracy: Option<Accuracy>,
     pub text: String,
 }
 
@@ -177,7 +179,7 @@ impl Table {
         TableDefinition {
             name: self.name.clone(),
             columns: Arc::new(Schema::new(fields)),
-            options: self.options.clone(),
+            options: self.options.without(&lateness::OPTIONS),
             time,
         }
     }

@@ -11,7 +11,7 @@ use thalweg_core::{
 
 use crate::{
     catalog::{Column, Table, View, Watermark, in_zone},
-    diagnose,
+    diagnose, lateness,
     parse::{ColumnKind, CreateTable, CreateView, WatermarkDeclaration},
     planner::{self, Planner},
     refuse,
@@ -84,6 +84,7 @@ pub(crate) fn table(
     if let Some(declared) = &declared.watermark {
         table.watermark = Some(watermark(declared, &table, planner, words)?);
     }
+    table.watermark = lateness::complete(table.watermark.take(), &table.options).map_err(at_option)?;
     Ok(table)
 }
 
@@ -161,7 +162,7 @@ fn watermark(declared: &WatermarkDeclaration, table: &Table, planner: &Planner, 
             .with_hint(format!("write WATERMARK FOR {0} AS {0} - INTERVAL '5' SECOND", name.text))
             .at(written.at)
     })?;
-    Ok(Watermark { column, delay, text: written.text.clone() })
+    Ok(Watermark { column, delay, accuracy: None, text: written.text.clone() })
 }
 
 fn delay(expression: &Expr, time: &str) -> Result<Interval, &'static str> {

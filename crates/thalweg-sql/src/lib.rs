@@ -37,6 +37,7 @@ mod functions;
 mod guard;
 mod insert;
 mod last;
+mod lateness;
 mod lower;
 mod numbers;
 mod optimize;

@@ -194,7 +194,11 @@ impl<'a> Planner<'a> {
             columns: table.schema(self.zone),
             physical: Arc::new(DFSchema::try_from(physical)?),
             computed,
-            watermark: table.watermark.as_ref().map(|w| WatermarkStrategy { column: w.column, delay: w.delay }),
+            watermark: table.watermark.as_ref().map(|w| WatermarkStrategy {
+                column: w.column,
+                delay: w.delay,
+                accuracy: w.accuracy,
+            }),
             is_bounded: source.is_bounded(),
             partitions: source.partitions().len(),
             key: table.primary_key.clone(),

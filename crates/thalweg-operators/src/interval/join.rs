@@ -386,6 +386,10 @@ impl IntervalJoin {
 }
 
 impl Operator for IntervalJoin {
+    fn searches(&self) -> bool {
+        true
+    }
+
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         let number = self.input_of[port];
         let input = &self.inputs[number];

@@ -239,6 +239,10 @@ impl Over {
 }
 
 impl Operator for Over {
+    fn searches(&self) -> bool {
+        true
+    }
+
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         let number = self.input_of[port];
         let OverInput { input, calls } = &self.inputs[number];

@@ -195,7 +195,7 @@ fn a_source_knows_its_columns_its_time_and_its_ends() {
     assert_eq!(source.schema.time, Some(4));
     let Node::Source(read) = &source.node else { panic!("{:?}", source.node) };
     assert_eq!(read.partitions, 2);
-    assert_eq!(read.watermark, Some(WatermarkStrategy { column: 4, delay: Interval::seconds(60) }));
+    assert_eq!(read.watermark, Some(WatermarkStrategy { column: 4, delay: Interval::seconds(60), accuracy: None }));
     assert_eq!(read.table.time, None, "event time is computed");
     assert_eq!(read.table.columns.fields().len(), 3);
     let computed: Vec<_> = read.computed.iter().flatten().map(ToString::to_string).collect();

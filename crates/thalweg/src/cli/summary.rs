@@ -1,5 +1,7 @@
 //! How a query did, in a line or two.
 
+use std::time::Duration;
+
 use thalweg::Metrics;
 use thalweg_core::Held;
 use thalweg_plan::label::{of_first_phase, told};
@@ -29,6 +31,9 @@ pub fn summary(metrics: &Metrics, table: Option<&str>) -> String {
         let rows = words::rows(metrics.out_of_order_rows);
         text += &format!("\n{rows} out of order: those behind them waited no longer than 'merge.slack'");
     }
+    if let Some(lateness) = lateness(metrics) {
+        text += &format!("\n{lateness}");
+    }
     if metrics.changes > 0 {
         let times = if metrics.changes == 1 { "once" } else { &format!("{} times", words::count(metrics.changes)) };
         let (groups, time) = (words::count(metrics.moved_groups), words::duration(metrics.moving));
@@ -38,6 +43,16 @@ pub fn summary(metrics: &Metrics, table: Option<&str>) -> String {
         }
     }
     text
+}
+
+/// What was learnt of rows out of order, and how well that did.
+fn lateness(metrics: &Metrics) -> Option<String> {
+    let all = || metrics.lateness.iter().map(|(_, lateness)| Duration::from_micros(lateness.0.max(0) as u64));
+    let [least, most] = [all().min()?, all().max()?].map(words::duration);
+    let range = if least == most { least } else { format!("{least} to {most}") };
+    // What would be rounded to all is not all.
+    let share = (metrics.accuracy() * 1e5).floor() / 1e3;
+    Some(format!("rows taken to be out of order by {range}: about {share} % of results are exact"))
 }
 
 /// What was still open when a query was stopped.
@@ -63,8 +78,7 @@ fn rounded(rate: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
+    use thalweg_core::Interval;
     use thalweg_runtime::metrics::{Latency, NodeMetrics};
 
     use super::*;
@@ -92,6 +106,15 @@ mod tests {
         );
         let waited = Metrics { waited_rows: 1204, ..adapted };
         assert!(summary(&waited, None).ends_with("17 key groups in 3 ms, for which 1,204 rows waited"));
+        let learnt = |micros: &[i64]| Metrics {
+            rows_in: 10_000,
+            late_rows: 1,
+            lateness: micros.iter().map(|micros| (String::new(), Interval(*micros))).collect(),
+            ..Metrics::default()
+        };
+        let line = |micros: &[i64]| lateness(&learnt(micros)).unwrap();
+        assert_eq!(line(&[2_359_295]), "rows taken to be out of order by 2.36 s: about 99.99 % of results are exact");
+        assert!(line(&[2_359_295, 0]).contains("by 0 s to 2.36 s:"));
         let loose = Metrics { out_of_order_rows: 1204, ..Metrics::default() };
         assert_eq!(
             summary(&loose, None),
