@@ -44,6 +44,8 @@ pub struct Looked {
     pub is_contiguous: bool,
     /// Whether those that do not follow from totals may be found from states of blocks of rows.
     pub has_blocks: bool,
+    /// Whether rows that are seen for ever may go, and what they come to stays.
+    pub has_past: bool,
     /// Whether a row sees itself although it does not stand among those that may be seen.
     pub adds_own: bool,
 }
@@ -88,6 +90,7 @@ impl Asked {
                 calls: first - count..first,
                 is_contiguous: frame.is_contiguous(is_base_seen),
                 has_blocks: false,
+                has_past: false,
                 adds_own: !is_base_seen && frame.sees_itself(),
             }
         };
@@ -99,7 +102,9 @@ impl Asked {
             let mut others = looked.calls.clone().filter(|call| summed[*call].is_none()).peekable();
             let is_needed = others.peek().is_some();
             let can_merge = others.map(|call| can_merge(functions[call].as_ref())).collect::<Result<Vec<_>>>()?;
-            looked.has_blocks = is_needed && can_merge.into_iter().all(|can_merge| can_merge);
+            let can_merge = can_merge.into_iter().all(|can_merge| can_merge);
+            looked.has_blocks = is_needed && can_merge;
+            looked.has_past = looked.frame.is_unbounded() && can_merge;
         }
         Ok(Self { functions, layout, frames, kinds, summed, is_base_seen })
     }

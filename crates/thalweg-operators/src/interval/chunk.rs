@@ -20,6 +20,7 @@ use super::{
     layout::Place,
     lines::Lines,
     order::Sorter,
+    past::Past,
     places::{self, Tells},
     totals::Total,
 };
@@ -349,6 +350,7 @@ impl Chunk {
         &mut self,
         bases: &[Entry],
         asked: &Asked,
+        past: &Past,
         kept: &mut Kept,
         output: &SchemaRef,
         positions: Option<Tells>,
@@ -360,7 +362,7 @@ impl Chunk {
         let mut columns = passed.collect::<Result<Vec<_>>>()?;
         for (frame, looked) in asked.frames.iter().enumerate() {
             for call in looked.calls.clone() {
-                columns.push(self.results(call, frame, asked, kept)?);
+                columns.push(self.results(call, frame, bases, asked, past, kept)?);
             }
         }
         let batch = Batch::new(RecordBatch::try_new(Arc::clone(output), columns)?);
@@ -376,27 +378,45 @@ impl Chunk {
     }
 
     /// The results of an aggregate.
-    fn results(&mut self, call: usize, frame: usize, asked: &Asked, kept: &Kept) -> Result<ArrayRef> {
+    fn results(
+        &mut self,
+        call: usize,
+        frame: usize,
+        bases: &[Entry],
+        asked: &Asked,
+        past: &Past,
+        kept: &Kept,
+    ) -> Result<ArrayRef> {
         let accumulator = &mut self.accumulators[call];
+        let has_past = asked.frames[frame].has_past && bases.iter().any(|base| past.has(base.key));
         if asked.summed[call].is_none() {
             // Rows at the end may have seen nothing.
             let arguments = asked.layout.calls[call].0.iter();
             let nothing: Vec<_> = arguments.map(|column| kept.nothing(*column, self.rows[0])).collect();
             accumulator.update(&nothing, None, &[], self.rows.len())?;
+            if has_past {
+                past.merge(call, bases, accumulator.as_mut())?;
+            }
             return accumulator.take_result();
         }
         if let Some(Summed::Times(_)) = asked.summed[call] {
-            let times = self.totals[call].sums.iter().map(|times| *times as i64);
+            let times = self.totals[call].sums.iter().zip(bases);
+            let times =
+                times.map(|(times, base)| *times as i64 + if has_past { past.times(call, base.key) } else { 0 });
             return Ok(Arc::new(Int64Array::from_iter_values(times)));
         }
         let (totals, Sums { counts, sums }) = (asked.totals(call)?, &self.totals[call]);
         if self.unsure[frame].are.is_empty()
+            && !has_past
             && let Some(results) = totals.results(counts, sums)?
         {
             return Ok(results);
         }
         let groups: Vec<u32> = (0..self.rows.len() as u32).collect();
         accumulator.merge(&totals.states(counts, sums)?, &groups, self.rows.len())?;
+        if has_past {
+            past.merge(call, bases, accumulator.as_mut())?;
+        }
         accumulator.take_result()
     }
 

@@ -111,6 +111,20 @@ impl Frame {
         }
     }
 
+    /// Whether it sees all rows before its end.
+    pub fn is_unbounded(&self) -> bool {
+        let has_no_beginning = matches!(self.bounds, FrameBounds::Range { from: None, .. } | FrameBounds::Rows(None));
+        has_no_beginning && self.most.is_none()
+    }
+
+    /// How far before a row its end is.
+    pub fn end(&self) -> i64 {
+        match self.bounds {
+            FrameBounds::Range { to, .. } => to.0.min(0).saturating_neg(),
+            FrameBounds::Rows(_) => 0,
+        }
+    }
+
     /// Whether its ends are times.
     pub fn is_of_times(&self) -> bool {
         matches!(self.bounds, FrameBounds::Range { .. })

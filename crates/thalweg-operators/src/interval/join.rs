@@ -366,7 +366,7 @@ impl IntervalJoin {
     fn expire(&mut self) {
         let end = self.final_before().plus(self.distance.from);
         let Self { kept, lines, has_null, members, bases, leaving, .. } = self;
-        lines.expire(end.0, end.0, None, |rows| kept.release_all(rows.iter().map(|entry| entry.at)));
+        lines.expire(end.0, end.0, None, |line, old| kept.release_all(line.rows()[..old].iter().map(|entry| entry.at)));
         if lines.is_sparse(members.rows() + bases.rows() + leaving.len()) {
             let mut is_wanted = vec![false; lines.keys()];
             let waiting = members.iter().chain(bases.iter()).chain(leaving.iter());

@@ -245,8 +245,8 @@ impl Lines {
     }
 
     /// Drops rows with a time before `end`, but for the last of each key before `next` that `spared`, if there is such, does not count of
-    /// those; `gone` is told of all. Not all at once: rows of a key that gets no others stay for some time.
-    pub fn expire(&mut self, end: i64, next: i64, spared: Option<Before<'_>>, mut gone: impl FnMut(&[Entry])) {
+    /// those; `gone` is told how many of each line go. Not all at once: rows of a key that gets no others stay for some time.
+    pub fn expire(&mut self, end: i64, next: i64, spared: Option<Before<'_>>, mut gone: impl FnMut(&Line, usize)) {
         // All keys are looked at once for as many rows as there were, so that it costs little for each of these; and now and then
         // where time passes and no rows come.
         self.grown += PASSING;
@@ -268,7 +268,7 @@ impl Lines {
             if old == 0 {
                 continue;
             }
-            gone(&rows[..old]);
+            gone(line, old);
             for near in &mut self.near[key * self.frames..][..self.frames] {
                 *near = near.start.saturating_sub(old)..near.end.saturating_sub(old);
             }

@@ -9,6 +9,7 @@
 //! * [`order`]: sorts rows by key and time
 //! * [`kept`]: the values of rows that wait, or may be looked at, and [`spare`] the memory of those that are gone
 //! * [`totals`]: running totals over the rows of a key, and [`blocks`]: states of blocks of them
+//! * [`past`]: what rows come to that are seen for ever, and are gone
 //! * [`layout`]: which columns are kept of a row that aggregates look at
 //! * [`saved`]: rows as a snapshot
 //! * [`places`]: where results stand among those of all instances
@@ -26,6 +27,7 @@ pub mod layout;
 pub mod lines;
 pub mod order;
 pub mod over;
+pub mod past;
 pub mod places;
 pub mod saved;
 pub mod spare;

@@ -8,7 +8,7 @@ use thalweg_core::{
 };
 
 use super::{
-    asked::Asked,
+    asked::{Asked, Looked},
     chunk::Chunk,
     entry::{At, BASE, Entry},
     frame::{Frame, Spared},
@@ -16,6 +16,7 @@ use super::{
     kept::{Kept, hashes},
     lines::{Before, Lines},
     order::{By, Sorter},
+    past::Past,
     places::Tells,
     saved::{self, Saved, divided, together},
     waiting::Waiting,
@@ -49,6 +50,8 @@ pub struct Over {
     /// Which rows of each key are seen however old they are.
     spared: Vec<Spared>,
     reached: Timestamp,
+    /// What rows come to that were seen for ever, and are gone.
+    past: Past,
     kept: Kept,
     lines: Lines,
     /// Rows that may be seen.
@@ -100,7 +103,7 @@ pub struct Parts {
     pub allowed: Interval,
 }
 
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 /// So many rows are added to running totals together.
 const TOGETHER: usize = 2048;
@@ -124,13 +127,19 @@ impl Over {
             allowed,
         } = parts;
         let asked = Asked::new(&inputs, &frames, &passes)?;
-        let (ahead, back) =
-            (frames.iter().map(|(frame, _)| frame.ahead()), frames.iter().map(|(frame, _)| frame.back()));
+        let ahead = frames.iter().map(|(frame, _)| frame.ahead());
+        let back = asked.frames.iter().map(
+            |Looked { frame, has_past, .. }| {
+                if *has_past { Some(frame.end()) } else { frame.back() }
+            },
+        );
         let back = back.collect::<Option<Vec<_>>>().map(|back| back.into_iter().max().unwrap_or(0));
+        let spared = asked.frames.iter().filter(|looked| !looked.has_past);
         Ok(Self {
             ahead: ahead.max().unwrap_or(0),
             back,
-            spared: frames.iter().filter_map(|(frame, _)| frame.spared()).collect(),
+            spared: spared.filter_map(|looked| looked.frame.spared()).collect(),
+            past: Past::default(),
             lines: Lines::new(KeyEncoder::new(&key_types)?, asked.kinds.len(), frames.len()),
             inputs,
             input_of,
@@ -183,7 +192,7 @@ impl Over {
 
     /// Computes on; returns a batch if one is complete.
     fn compute(&mut self) -> Result<Option<Batch>> {
-        let Self { asked, lines, kept, sorter, chunk, .. } = self;
+        let Self { asked, lines, past, kept, sorter, chunk, .. } = self;
         let bases = &self.ready[self.done..self.ready.len().min(self.done + self.batch_rows)];
         if !std::mem::replace(&mut self.begun, true) {
             chunk.begin(bases, asked, lines, kept, sorter)?;
@@ -195,25 +204,40 @@ impl Over {
         self.done += bases.len();
         let tells = if self.inputs[0].input.has_own_positions { Tells::Position } else { Tells::Content };
         let positions = self.has_positions.then_some(tells);
-        chunk.batch(bases, asked, kept, &self.output, positions).map(Some)
+        chunk.batch(bases, asked, past, kept, &self.output, positions).map(Some)
     }
 
-    /// Drops what nobody will see any more.
-    fn expire(&mut self) {
-        let Self { kept, lines, members, bases, back, spared, .. } = self;
+    /// Drops what nobody will look at any more.
+    fn expire(&mut self) -> Result<()> {
+        let Self { kept, lines, past, asked, members, bases, back, spared, .. } = self;
         if let Some(back) = back {
             let next = self.reached.minus(Interval(self.ahead));
-            let before =
-                |rows: &[Entry]| spared.iter().map(|spared| spared.before(rows, next.0)).min().unwrap_or(rows.len());
+            let before = |rows: &[Entry]| {
+                let before = spared.iter().map(|spared| spared.before(rows, next.0)).min().unwrap_or(rows.len());
+                // Rows of a time go together, since times are counted.
+                let is_first = |row: &usize| *row == rows.len() || *row == 0 || rows[*row - 1].time != rows[*row].time;
+                (0..=before).rev().find(is_first).unwrap_or(0)
+            };
             let spared = (!spared.is_empty()).then_some(&before as Before<'_>);
-            let gone = |rows: &[Entry]| kept.release_all(rows.iter().map(|entry| entry.at));
-            lines.expire(next.minus(Interval(*back)).0, next.0, spared, gone);
+            let (has_past, mut gone) = (asked.frames.iter().any(|looked| looked.has_past), Vec::new());
+            lines.expire(next.minus(Interval(*back)).0, next.0, spared, |line, old| {
+                let rows = &line.rows()[..old];
+                if has_past {
+                    past.count_times(rows[0].key, line, old, asked);
+                    gone.extend_from_slice(rows);
+                } else {
+                    kept.release_all(rows.iter().map(|entry| entry.at));
+                }
+            });
+            past.add(&gone, asked, kept)?;
+            kept.release_all(gone.iter().map(|entry| entry.at));
         }
-        let waiting = members.rows() + bases.rows();
+        let waiting = members.rows() + bases.rows() + past.keys();
         if lines.is_sparse(waiting) {
-            let mut is_wanted = vec![false; lines.keys()];
+            let mut is_wanted: Vec<bool> = (0..lines.keys() as u32).map(|key| past.has(key)).collect();
             members.iter().chain(bases.iter()).for_each(|entry| is_wanted[entry.key as usize] = true);
             let moved = lines.forget_keys(|key| is_wanted[key as usize]);
+            past.renumber(&moved);
             let renumber = |entry: &mut Entry| {
                 entry.key = moved[entry.key as usize];
                 true
@@ -221,6 +245,7 @@ impl Over {
             members.retain(renumber);
             bases.retain(renumber);
         }
+        Ok(())
     }
 
     /// Takes in rows with what is kept of them: `entry` says what is known of each, in this batch.
@@ -289,7 +314,7 @@ impl Operator for Over {
         }
         self.ready.clear();
         self.done = 0;
-        self.expire();
+        self.expire()?;
         Ok(Progress::Done)
     }
 
@@ -307,7 +332,8 @@ impl Over {
     fn saved(&self, places: &[Option<usize>], count: usize) -> Result<Vec<Snapshot>> {
         let members = self.lines.iter().chain(self.members.iter()).map(|entry| (*entry, IS_MEMBER));
         let bases = self.bases.iter().map(|entry| (*entry, IS_BASE));
-        let saved = divided(members.chain(bases), places, count).into_iter().map(|entries| {
+        let divided = divided(members.chain(bases), places, count).into_iter().enumerate();
+        let saved = divided.map(|(place, entries)| {
             let mut snapshot = Snapshot::new(VERSION);
             snapshot.number(self.reached.0);
             // A row that waits for what it sees, and is seen itself, is one row; those of the first input come before others.
@@ -316,6 +342,8 @@ impl Over {
             for entries in [bases, others] {
                 saved::write(&entries, &self.lines, &self.kept, &mut snapshot)?;
             }
+            let is_here = |key: u32| places[key as usize] == Some(place);
+            self.past.save(is_here, &self.lines, &self.asked, &mut snapshot)?;
             Ok(snapshot)
         });
         saved.collect()
@@ -326,9 +354,9 @@ impl Over {
         self.lines.places(self.key_groups, &self.divided_by, groups)
     }
 
-    /// Drops all rows of keys that have a place.
-    fn drop_placed(&mut self, places: &[Option<usize>]) {
-        let Self { kept, lines, members, bases, .. } = self;
+    /// Drops all there is of keys that have a place.
+    fn drop_placed(&mut self, places: &[Option<usize>]) -> Result<()> {
+        let Self { kept, lines, past, members, bases, .. } = self;
         lines.forget(|key| places[key as usize].is_some(), |at| kept.release(at));
         for waiting in [members, bases] {
             waiting.retain(|entry| {
@@ -339,6 +367,7 @@ impl Over {
                 stays
             });
         }
+        past.forget(|key| places[key as usize].is_some())
     }
 }
 
@@ -375,18 +404,18 @@ impl State for Over {
                 }
             }
         }
+        self.past.load(&mut snapshot, key_columns, &mut self.lines, &self.asked)?;
         self.append()
     }
 
     fn forget(&mut self, group: KeyGroup) -> Result<()> {
-        self.drop_placed(&self.places(&[group])?);
-        Ok(())
+        self.drop_placed(&self.places(&[group])?)
     }
 
     fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Snapshot>> {
         let places = self.places(groups)?;
         let saved = self.saved(&places, groups.len())?;
-        self.drop_placed(&places);
+        self.drop_placed(&places)?;
         Ok(saved)
     }
 
@@ -395,6 +424,7 @@ impl State for Over {
         let waiting = self.members.bytes() + self.bases.bytes();
         self.kept.bytes()
             + self.lines.bytes()
+            + self.past.bytes()
             + waiting
             + entries * size_of::<Entry>()
             + self.sorter.bytes()

@@ -423,6 +423,8 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
             range(2, 8),
             range(-60, 0),
             FrameBounds::Range { from: None, to: Interval(0) },
+            FrameBounds::Range { from: None, to: Interval(-9) },
+            FrameBounds::Range { from: None, to: Interval(6) },
             FrameBounds::Rows(Some(3)),
             FrameBounds::Rows(Some(0)),
             FrameBounds::Rows(None),
@@ -479,6 +481,46 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
     }
 }
 
+/// Of a frame without a beginning the state has the size of the keys, however many rows there were.
+#[test]
+fn rows_that_are_seen_for_ever_go_and_what_they_come_to_stays() {
+    let bytes = |count: i64| {
+        let results = (0..4).map(|i| Field::new(format!("a{i}"), DataType::Int64, true));
+        let output: Vec<Field> = fields().into_iter().take(1).chain(results).collect();
+        let all = FrameBounds::Range { from: None, to: Interval(0) };
+        let frame = Frame { bounds: all, most: None, excludes_row: false, excludes_time: false, excludes_base: false };
+        let parts = over::Parts {
+            inputs: vec![over::OverInput { input: input(), calls: calls() }],
+            input_of: vec![0],
+            key_types: vec![DataType::Int64],
+            passes: vec![0],
+            frames: vec![(frame, 4)],
+            output: Arc::new(Schema::new(output)),
+            batch_rows: 100,
+            key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+            divided_by: vec![0],
+            has_positions: false,
+            allowed: Interval(0),
+        };
+        let (mut over, mut out) = (Over::new(parts).unwrap(), Output::new(1 << 20));
+        for first in (0..count).step_by(100) {
+            let row = |time: i64| Row { time, key: Some(time % 7), value: Some(1), position: time };
+            let rows: Vec<Row> = (first..first + 100).map(row).collect();
+            over.on_batch(0, batch(&rows), &mut out).unwrap();
+            let mut frontier = Frontier::new(1);
+            frontier.advance(0, Timestamp(first + 100));
+            assert_eq!(over.on_time(&frontier, &mut out).unwrap(), Progress::Done);
+            let batches = out.take(1 << 20);
+            let last = batches.last().unwrap().1.columns();
+            let sums = last.column(2).as_primitive::<Int64Type>();
+            assert_eq!(sums.value(sums.len() - 1), (first + 99) / 7 + 1, "as many rows as its key had");
+        }
+        over.state().unwrap().bytes()
+    };
+    let (few, many) = (bytes(2_000), bytes(200_000));
+    assert!(many < 2 * few, "{few} bytes after 2,000 rows, {many} after 200,000");
+}
+
 /// Values that are far from each other, and some that are no numbers.
 #[derive(Debug)]
 struct Odd;
@@ -517,7 +559,16 @@ fn differences_of_totals_are_to_the_bit_what_a_fresh_sum_is() {
         let calls = [call("sum", DataType::Float64), call("avg", DataType::Float64), call("count", DataType::Int64)];
         let calls = [&calls[..], &calls[..]].concat();
         let range = |from: i64, to| FrameBounds::Range { from: Some(Interval(from)), to: Interval(to) };
-        let bounds = [range(-7, 0), range(-5, 6), range(-40, 0), FrameBounds::Rows(Some(4))];
+        let forever = |to| FrameBounds::Range { from: None, to: Interval(to) };
+        let bounds = [
+            range(-7, 0),
+            range(-5, 6),
+            range(-40, 0),
+            FrameBounds::Rows(Some(4)),
+            FrameBounds::Rows(None),
+            forever(0),
+            forever(-3),
+        ];
         let totals = Frame {
             bounds: *bounds.choose(random).unwrap(),
             most: None,
@@ -527,18 +578,17 @@ fn differences_of_totals_are_to_the_bit_what_a_fresh_sum_is() {
         };
         // The last of all rows are all rows, but are looked for one by one.
         let fresh = Frame { most: Some(usize::MAX), ..totals.clone() };
-        let frames = [totals, fresh];
         let kinds = [DataType::Float64, DataType::Float64, DataType::Int64];
         let results = kinds.iter().chain(&kinds).map(|kind| Field::new("a", kind.clone(), true)).collect();
         let output: SchemaRef = Arc::new(Schema::new([fields(), results].concat()));
-        let make = || {
+        let make = |frames: [&Frame; 2]| {
             let over = || over::OverInput { input: input(), calls: calls.clone() };
             let parts = over::Parts {
                 inputs: vec![over(), over()],
                 input_of: vec![0, 1],
                 key_types: vec![DataType::Int64],
                 passes: (0..fields().len()).collect(),
-                frames: frames.iter().map(|frame| (frame.clone(), 3)).collect(),
+                frames: frames.into_iter().map(|frame| (frame.clone(), 3)).collect(),
                 output: Arc::clone(&output),
                 batch_rows: 9,
                 key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
@@ -549,12 +599,14 @@ fn differences_of_totals_are_to_the_bit_what_a_fresh_sum_is() {
             Box::new(Over::new(parts).unwrap()) as Box<dyn Operator>
         };
         let rows = rows(random, 200, 3);
-        let found = run(&make, &rows, random, 1);
+        let found = run(&|| make([&totals, &fresh]), &rows, random, 1);
         assert_eq!(found.len(), rows[0].len());
         for row in &found {
             let values: Vec<&str> = row.split(' ').collect();
             assert_eq!(values[4..7], values[7..10], "seed {seed}: {row}");
         }
+        // Where no rows have to stay.
+        same(&run(&|| make([&totals, &totals]), &rows, random, 1), &found, &format!("seed {seed}: {totals:?}"));
     }
 }
 
