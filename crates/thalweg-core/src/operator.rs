@@ -2,7 +2,7 @@
 //!
 //! So the same operator runs on our runtime, inside a task of another engine, and in a simulator with a seed.
 
-use crate::{Batch, Error, Result, State, Timestamp};
+use crate::{Batch, Error, Interval, Result, State, Timestamp};
 
 /// The number of an operator's input or output.
 pub type Port = usize;
@@ -171,6 +171,17 @@ pub struct Search {
     pub visited: u64,
     /// Rows that belong to another one, each time they do: the pairs of a join, the rows in windows.
     pub found: u64,
+    /// How long, in event time, rows stayed after nobody could see them any more, at most.
+    pub lag: Interval,
+}
+
+impl Search {
+    /// Adds what was looked at and found elsewhere; of both lags the longer one stays.
+    pub fn add(&mut self, Self { visited, found, lag }: Self) {
+        self.visited += visited;
+        self.found += found;
+        self.lag = self.lag.max(lag);
+    }
 }
 
 impl Output {
@@ -225,9 +236,8 @@ impl Output {
     }
 
     /// Counts what was looked at, and found.
-    pub fn count_search(&mut self, Search { visited, found }: Search) {
-        self.search.visited += visited;
-        self.search.found += found;
+    pub fn count_search(&mut self, search: Search) {
+        self.search.add(search);
     }
 
     /// For the host: takes what was put out, and makes room for `room` rows.

@@ -13,7 +13,7 @@ use std::fmt;
 pub struct Timestamp(pub i64);
 
 /// A span of event time in microseconds; negative where it reaches back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interval(pub i64);
 
 impl Timestamp {

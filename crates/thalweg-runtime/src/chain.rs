@@ -288,9 +288,10 @@ impl Chain {
         counters.rows_in.fetch_add(if link.is_first { rows_in as u64 } else { 0 }, Relaxed);
         counters.rows_out.fetch_add(if link.is_last { rows as u64 } else { 0 }, Relaxed);
         link.counters.late_rows.fetch_add(link.output.take_late(), Relaxed);
-        let Search { visited, found } = link.output.take_search();
+        let Search { visited, found, lag } = link.output.take_search();
         link.counters.visited.fetch_add(visited, Relaxed);
         link.counters.found.fetch_add(found, Relaxed);
+        link.counters.lag.fetch_max(lag.0, Relaxed);
         self.calls += 1;
         // Asking for the size of a state takes a walk over its parts, so it is not asked for after every small batch.
         self.rows_since += rows_in;

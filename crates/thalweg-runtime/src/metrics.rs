@@ -202,6 +202,8 @@ pub struct NodeCounters {
     pub visited: AtomicU64,
     /// Rows that it found.
     pub found: AtomicU64,
+    /// How long rows stayed for nobody, in microseconds of event time.
+    pub lag: AtomicI64,
     /// What it held when the query was stopped.
     pub held: Mutex<Vec<Held>>,
 }
@@ -326,6 +328,7 @@ impl Counters {
             searches: AtomicBool::new(false),
             visited: AtomicU64::new(0),
             found: AtomicU64::new(0),
+            lag: AtomicI64::new(0),
             held: Mutex::default(),
         });
         self.nodes.lock().push(Arc::clone(&node));
@@ -467,8 +470,8 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
         all[at].out_of_order_rows += node.out_of_order_rows.load(Relaxed);
         all[at].state_bytes += node.state_bytes.load(Relaxed) as u64;
         all[at].most_state_bytes += node.most_state_bytes.load(Relaxed) as u64;
-        all[at].search.visited += node.visited.load(Relaxed);
-        all[at].search.found += node.found.load(Relaxed);
+        let [visited, found] = [&node.visited, &node.found].map(|count| count.load(Relaxed));
+        all[at].search.add(Search { visited, found, lag: Interval(node.lag.load(Relaxed)) });
         all[at].held = Held::together(&[std::mem::take(&mut all[at].held), node.held.lock().clone()]);
     }
     all

@@ -363,10 +363,11 @@ impl IntervalJoin {
         Ok(numbers)
     }
 
-    fn expire(&mut self) {
+    fn expire(&mut self) -> Interval {
         let end = self.final_before().plus(self.distance.from);
         let Self { kept, lines, has_null, members, bases, leaving, .. } = self;
-        lines.expire(end.0, end.0, None, |line, old| kept.release_all(line.rows()[..old].iter().map(|entry| entry.at)));
+        let lag = lines
+            .expire(end.0, end.0, None, |line, old| kept.release_all(line.rows()[..old].iter().map(|entry| entry.at)));
         if lines.is_sparse(members.rows() + bases.rows() + leaving.len()) {
             let mut is_wanted = vec![false; lines.keys()];
             let waiting = members.iter().chain(bases.iter()).chain(leaving.iter());
@@ -382,6 +383,7 @@ impl IntervalJoin {
             bases.retain(renumber);
             leaving.iter_mut().for_each(|entry| entry.key = moved[entry.key as usize]);
         }
+        lag
     }
 }
 
@@ -432,13 +434,18 @@ impl Operator for IntervalJoin {
             }
             let (candidates, are_all) = self.look();
             let joined = self.join(&candidates)?;
-            out.count_search(Search { visited: std::mem::take(&mut self.visited), found: joined.pairs });
+            out.count_search(Search {
+                visited: std::mem::take(&mut self.visited),
+                found: joined.pairs,
+                lag: Interval::ZERO,
+            });
             if let Some(batch) = self.batch(&joined)? {
                 out.emit(batch)?;
             }
             joined.gone.into_iter().for_each(|at| self.kept.release(at));
             if are_all {
-                self.expire();
+                let lag = self.expire();
+                out.count_search(Search { lag, ..Search::default() });
                 return Ok(Progress::Done);
             }
             if candidates.len() < self.batch_rows {

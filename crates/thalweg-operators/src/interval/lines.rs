@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use arrow_array::UInt32Array;
-use thalweg_core::{KeyGroup, KeyGroups, Result, aggregate::Amounts};
+use thalweg_core::{Interval, KeyGroup, KeyGroups, Result, Timestamp, aggregate::Amounts};
 
 use super::{
     entry::{At, Entry},
@@ -245,13 +245,21 @@ impl Lines {
     }
 
     /// Drops rows with a time before `end`, but for the last of each key before `next` that `spared`, if there is such, does not count of
-    /// those; `gone` is told how many of each line go. Not all at once: rows of a key that gets no others stay for some time.
-    pub fn expire(&mut self, end: i64, next: i64, spared: Option<Before<'_>>, mut gone: impl FnMut(&Line, usize)) {
+    /// those; `gone` is told how many of each line go. Returns how much
+    /// earlier than `end` the first of them was. Not all at once: rows of a key that gets no others stay for some time.
+    pub fn expire(
+        &mut self,
+        end: i64,
+        next: i64,
+        spared: Option<Before<'_>>,
+        mut gone: impl FnMut(&Line, usize),
+    ) -> Interval {
         // All keys are looked at once for as many rows as there were, so that it costs little for each of these; and now and then
         // where time passes and no rows come.
         self.grown += PASSING;
+        let mut oldest = end;
         if self.grown < self.rows.max(self.lines.len()) / 2 {
-            return;
+            return Interval::ZERO;
         }
         self.grown = 0;
         for (key, line) in self.lines.iter_mut().enumerate() {
@@ -268,6 +276,7 @@ impl Lines {
             if old == 0 {
                 continue;
             }
+            oldest = oldest.min(rows[0].time);
             gone(line, old);
             for near in &mut self.near[key * self.frames..][..self.frames] {
                 *near = near.start.saturating_sub(old)..near.end.saturating_sub(old);
@@ -277,6 +286,8 @@ impl Lines {
             line.drop_first(old);
             self.bytes += line.bytes();
         }
+        // At the end of a stream time makes a leap.
+        if Timestamp(end).is_in_range() { Interval(end.saturating_sub(oldest)) } else { Interval::ZERO }
     }
 
     /// Whether there are many keys without rows; `waiting` is how many rows wait that are not here.

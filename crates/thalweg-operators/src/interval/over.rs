@@ -4,7 +4,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
     Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, Snapshot,
-    State, Timestamp,
+    State, Timestamp, operator::Search,
 };
 
 use super::{
@@ -207,9 +207,10 @@ impl Over {
         chunk.batch(bases, asked, past, kept, &self.output, positions).map(Some)
     }
 
-    /// Drops what nobody will look at any more.
-    fn expire(&mut self) -> Result<()> {
+    /// Drops what nobody will look at any more; returns how long it was there for nobody.
+    fn expire(&mut self) -> Result<Interval> {
         let Self { kept, lines, past, asked, members, bases, back, spared, .. } = self;
+        let mut lag = Interval::ZERO;
         if let Some(back) = back {
             let next = self.reached.minus(Interval(self.ahead));
             let before = |rows: &[Entry]| {
@@ -220,7 +221,7 @@ impl Over {
             };
             let spared = (!spared.is_empty()).then_some(&before as Before<'_>);
             let (has_past, mut gone) = (asked.frames.iter().any(|looked| looked.has_past), Vec::new());
-            lines.expire(next.minus(Interval(*back)).0, next.0, spared, |line, old| {
+            lag = lines.expire(next.minus(Interval(*back)).0, next.0, spared, |line, old| {
                 let rows = &line.rows()[..old];
                 if has_past {
                     past.count_times(rows[0].key, line, old, asked);
@@ -245,7 +246,7 @@ impl Over {
             members.retain(renumber);
             bases.retain(renumber);
         }
-        Ok(())
+        Ok(lag)
     }
 
     /// Takes in rows with what is kept of them: `entry` says what is known of each, in this batch.
@@ -314,7 +315,8 @@ impl Operator for Over {
         }
         self.ready.clear();
         self.done = 0;
-        self.expire()?;
+        let lag = self.expire()?;
+        out.count_search(Search { lag, ..Search::default() });
         Ok(Progress::Done)
     }
 

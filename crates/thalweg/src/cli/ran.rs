@@ -1,6 +1,6 @@
 //! How the nodes with a state did, when a query was run to be measured.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
 
 use serde_json::{Value, json};
 use thalweg_runtime::metrics::NodeMetrics;
@@ -8,13 +8,13 @@ use thalweg_runtime::metrics::NodeMetrics;
 use super::words;
 
 /// What the columns are called.
-const HEAD: [&str; 5] = ["node", "state at most", "unbalancedness", "rows found", "visited for each"];
+const HEAD: [&str; 6] = ["node", "state at most", "unbalancedness", "rows found", "visited for each", "expiry lag"];
 
 /// The nodes that have something to tell, a line each; empty if there are none.
 ///
 /// ```text
-/// node            state at most  unbalancedness  rows found  visited for each
-/// IntervalJoin 4        1.23 MB            0.03   1,300,000              1.71
+/// node            state at most  unbalancedness  rows found  visited for each  expiry lag
+/// IntervalJoin 4        1.23 MB            0.03   1,300,000              1.71      1.25 s
 /// ```
 pub fn text(nodes: &[NodeMetrics]) -> String {
     let line = |node: &NodeMetrics| {
@@ -26,6 +26,7 @@ pub fn text(nodes: &[NodeMetrics]) -> String {
             number(node.unbalancedness()),
             if found > 0 { words::count(found) } else { String::new() },
             number(visited_for_each(node)),
+            if found > 0 { words::duration(lag(node)) } else { String::new() },
         ]
     };
     let lines: Vec<_> = std::iter::once(HEAD.map(String::from)).chain(telling(nodes).map(line)).collect();
@@ -53,6 +54,7 @@ pub fn json(nodes: &[NodeMetrics]) -> Value {
             "unbalancedness": node.unbalancedness(),
             "rows_found": node.search.found,
             "rows_visited": node.search.visited,
+            "expiry_lag_us": node.search.lag.0,
         });
         (node.label.clone(), measured)
     };
@@ -69,6 +71,11 @@ fn in_hundredths(number: f64) -> String {
     format!("{number:.0$}", digits as usize)
 }
 
+/// How long rows stayed for nobody.
+fn lag(node: &NodeMetrics) -> Duration {
+    Duration::from_micros(node.search.lag.0.max(0) as u64)
+}
+
 /// The inverse of the effectiveness of an index.
 fn visited_for_each(node: &NodeMetrics) -> Option<f64> {
     (node.search.found > 0).then(|| node.search.visited as f64 / node.search.found as f64)
@@ -76,9 +83,7 @@ fn visited_for_each(node: &NodeMetrics) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use thalweg_core::operator::Search;
+    use thalweg_core::{Interval, operator::Search};
 
     use super::*;
 
@@ -92,11 +97,16 @@ mod tests {
             ..NodeMetrics::default()
         };
         let none = Search::default();
-        let join = node("IntervalJoin 4", 1_234_567, &[1, 3], Search { visited: 2_600, found: 1_300 });
+        let join = node(
+            "IntervalJoin 4",
+            1_234_567,
+            &[1, 3],
+            Search { visited: 2_600, found: 1_300, lag: Interval(1_250_000) },
+        );
         let nodes = [node("Filter 1", 0, &[5, 5], none), join, node("Sort 6", 10, &[7], none)];
         let expected = "\
-node            state at most  unbalancedness  rows found  visited for each
-IntervalJoin 4        1.23 MB            0.50       1,300              2.00
+node            state at most  unbalancedness  rows found  visited for each  expiry lag
+IntervalJoin 4        1.23 MB            0.50       1,300              2.00      1.25 s
 Sort 6                   10 B
 ";
         assert_eq!(text(&nodes), expected);
