@@ -21,7 +21,7 @@ FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 TOOLS := $(abspath $(or $(CARGO_TARGET_DIR),target))/tools
 GUNGRAUN := 0.20.0
 
-.PHONY: demo test lint loom shuttle simulate product transparency fuzz instructions goldens help
+.PHONY: demo test lint loom shuttle simulate product transparency soak fuzz instructions goldens help
 
 help:
 	@echo 'make demo     build, and run a year of departures through a windowed query'
@@ -32,6 +32,7 @@ help:
 	@echo 'make simulate run queries in random interleavings, 100,000 of them (SEEDS=…); THALWEG_SEED=… repeats one'
 	@echo 'make product  run every case of tests/slt in every way there is: 864 at most'
 	@echo 'make transparency  compare what ten million rows give in parallel with what one instance gives, 20 times'
+	@echo 'make soak     run joins and windows at full rate for ten minutes: memory must stay flat'
 	@echo 'make fuzz     damage pages that came from elsewhere for a minute (FUZZ_SECONDS=…), and read them; needs a C++ compiler'
 	@echo 'make instructions  count those of the hot kernels, and fail if one takes more than it may'
 	@echo 'make goldens  write what comes out into the cases of tests/slt; read the difference'
@@ -79,6 +80,10 @@ product:
 # Also in `make test`, over fewer rows.
 transparency:
 	THALWEG_ROWS=10000000 THALWEG_RUNS=20 cargo test --release --workspace --locked --test transparency
+
+# A minute of it is in `make test`.
+soak:
+	THALWEG_SOAK_SECONDS=600 cargo test --release --workspace --locked --test soak -- --nocapture
 
 # The sanitizer is an option of the nightly compiler, which the stable one takes when it is asked to bootstrap.
 fuzz:

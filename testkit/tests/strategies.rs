@@ -523,6 +523,33 @@ fn who_wants_no_more_ends_a_stream_without_end_of_which_nothing_else_is_kept() {
 }
 
 #[test]
+fn who_wants_no_more_ends_an_input_that_says_nothing() {
+    let tables = "SET 'watermark.idle' = '100 ms';
+                  CREATE TABLE f (k BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts)
+                  WITH ('connector' = 'generator', 'rows-per-second' = '5000', 'fields.ts.step' = '100 ms');
+                  CREATE TABLE s (k BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts)
+                  WITH ('connector' = 'generator', 'rows-per-second' = '0.001');";
+    let queries = [
+        "SELECT k FROM (SELECT ts, k FROM f UNION ALL SELECT ts, k FROM s) LIMIT 3",
+        "SELECT window_start, count(*) FROM TUMBLE((SELECT ts, k FROM f UNION ALL SELECT ts, k FROM s), ts, INTERVAL '1' SECOND)
+         GROUP BY window_start LIMIT 3",
+        "SELECT f.k FROM f LEFT JOIN s ON f.k = s.k AND s.ts BETWEEN f.ts - INTERVAL '1' SECOND AND f.ts LIMIT 3",
+    ];
+    for (sql, parallelism) in queries.into_iter().flat_map(|sql| [(sql, 1), (sql, 4)]) {
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut engine = Engine::new();
+            engine.sql(&format!("SET 'parallelism' = '{parallelism}'; {tables}")).unwrap();
+            // Ends once all of its tasks have.
+            let rows: usize = engine.sql(sql).unwrap().map(|batch| batch.unwrap().num_rows()).sum();
+            done.send(rows).unwrap();
+        });
+        let rows = is_done.recv_timeout(std::time::Duration::from_secs(60));
+        assert_eq!(rows, Ok(3), "{parallelism} instances: {sql}");
+    }
+}
+
+#[test]
 fn functions_of_the_program_are_called_in_order_behind_what_is_dealt() {
     let called = |strategy: &str| {
         let engine = engine(&one_partition(), &settings(strategy, "ordered", 3, 5), None);

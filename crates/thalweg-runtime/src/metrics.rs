@@ -62,11 +62,15 @@ pub struct Metrics {
 const ENOUGH_RESULTS: u64 = 4000;
 
 impl Metrics {
-    /// The share of results that are final and exact, as far as can be told: where rows belong to results of other rows, of the node
-    /// that has the least; elsewhere, of rows that came in time.
-    pub fn accuracy(&self) -> f64 {
-        let found = self.nodes.iter().filter(|node| node.search.found > 0).map(NodeMetrics::exact);
-        found.min_by(f64::total_cmp).unwrap_or(1.0 - self.late_rows as f64 / self.rows_in.max(1) as f64)
+    /// The share of results that are final and exact, about, of the node that has the least; `None` where no rows belong to results of
+    /// others.
+    pub fn exact_share(&self) -> Option<f64> {
+        self.nodes.iter().filter(|node| node.search.found > 0).map(NodeMetrics::exact).min_by(f64::total_cmp)
+    }
+
+    /// The share of rows that came in time for all that they count for.
+    pub fn timely_share(&self) -> f64 {
+        1.0 - self.late_rows as f64 / self.rows_in.max(1) as f64
     }
 }
 

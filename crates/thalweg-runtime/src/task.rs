@@ -347,6 +347,11 @@ impl Task {
                 events.into_iter().rev().for_each(|(port, event)| self.chain.deliver(port, event));
                 Ok(None)
             }
+            // Who took the rows has left, and nothing may come for long that would find it out.
+            Taken::Nothing(_) if self.outlet.is_unwanted() => {
+                self.is_ending = true;
+                Ok(None)
+            }
             Taken::Nothing(until) => {
                 let due = self.outlet.nothing_comes()?;
                 Ok(Some(Turn::Wait([until, due].into_iter().flatten().min())))

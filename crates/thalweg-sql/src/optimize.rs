@@ -9,7 +9,8 @@ use std::sync::Arc;
 use datafusion_common::{
     Result,
     config::ConfigOptions,
-    tree_node::{Transformed, TreeNode},
+    plan_err,
+    tree_node::{Transformed, TreeNode, TreeNodeRecursion},
 };
 use datafusion_expr::{
     Expr, LogicalPlan,
@@ -33,11 +34,26 @@ use crate::{
 
 /// The plan with the types of its expressions settled.
 pub(crate) fn analyze(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+    check_unions(&plan)?;
     let plan = numbers::columns(unions::rename(plan)?)?;
     let mut analyzer = Analyzer::new();
     analyzer.add_function_rewrite(Arc::new(Microseconds));
     analyzer.add_function_rewrite(Arc::new(numbers::Numbers));
     analyzer.execute_and_check(plan, options, |_, _| {})
+}
+
+/// What is sorted behind UNION must be a column of its result: a planner that looks for it in the first input finds it there alone.
+fn check_unions(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Union(union) = node {
+            let columns = union.inputs.iter().map(|input| input.schema().fields().len());
+            if columns.into_iter().any(|columns| columns != union.schema.fields().len()) {
+                return plan_err!("ORDER BY behind UNION can only name columns of its result");
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .map(drop)
 }
 
 /// A plan with the same rows that does less.

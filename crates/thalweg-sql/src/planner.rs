@@ -8,7 +8,8 @@ use std::{
 
 use arrow_schema::{DataType, FieldRef, SchemaRef};
 use datafusion_common::{
-    DFSchema, DFSchemaRef, DataFusionError, Result, TableReference, config::ConfigOptions, datatype::DataTypeExt,
+    Column, DFSchema, DFSchemaRef, DataFusionError, Result, TableReference, config::ConfigOptions,
+    datatype::DataTypeExt,
 };
 use datafusion_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, WindowUDF,
@@ -159,7 +160,9 @@ impl<'a> Planner<'a> {
         match plan {
             LogicalPlan::Projection(projection) => projection.expr.into_iter().map(unqualified).collect(),
             // All are columns as they stand: nothing was computed.
-            other => Ok(other.schema().columns().into_iter().map(|c| Expr::Column(c.name.into())).collect()),
+            other => {
+                Ok(other.schema().columns().into_iter().map(|c| Expr::Column(Column::from_name(c.name))).collect())
+            }
         }
     }
 
@@ -284,7 +287,7 @@ fn parser_options() -> ParserOptions {
 fn unqualified(expression: Expr) -> Result<Expr> {
     use datafusion_common::tree_node::{Transformed, TreeNode};
     let bare = expression.unalias().transform(|part| match part {
-        Expr::Column(column) => Ok(Transformed::yes(Expr::Column(column.name.into()))),
+        Expr::Column(column) => Ok(Transformed::yes(Expr::Column(Column::from_name(column.name)))),
         other => Ok(Transformed::no(other)),
     })?;
     Ok(bare.data)

@@ -271,7 +271,7 @@ impl Aggregate {
     /// Computes the groups of one window, and drops the panes that no later window contains.
     fn close(&mut self, window: Window, out: &Output) -> Result<()> {
         let Self { panes, windowing, functions, encoder, sliding, .. } = self;
-        let members = windowing::members(window, panes);
+        let members = windowing.members(window, panes);
         // The panes that no later window contains.
         let is_last = |id: &PaneId| windowing.last_end(*id) <= window.end;
         let left: Vec<_> = members.iter().map(|(id, _)| *id).filter(is_last).collect();

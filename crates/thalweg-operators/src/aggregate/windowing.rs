@@ -172,11 +172,15 @@ impl Windowing {
         let last = last.with_timezone_opt(zone);
         Some([Arc::new(column(window.start.0)), Arc::new(column(window.end.0)), Arc::new(last)])
     }
-}
 
-/// The panes that a window sees, in order.
-pub fn members(window: Window, panes: &mut BTreeMap<PaneId, Pane>) -> Vec<(PaneId, &mut Pane)> {
-    let sees = |id: &PaneId| window.start <= id.slice.start && id.slice.end <= window.end;
-    let ended = panes.iter_mut().take_while(|(id, _)| id.first_end <= window.end);
-    ended.filter(|(id, _)| sees(id)).map(|(id, pane)| (*id, pane)).collect()
+    /// The panes that a window sees, in order.
+    pub fn members<'a>(&self, window: Window, panes: &'a mut BTreeMap<PaneId, Pane>) -> Vec<(PaneId, &'a mut Pane)> {
+        let sees = |id: &PaneId| match self {
+            Self::Assigned(_) => window.start <= id.slice.start && id.slice.end <= window.end,
+            // One window may lie within another.
+            Self::Whole | Self::Columns { .. } => id.slice == window,
+        };
+        let ended = panes.iter_mut().take_while(|(id, _)| id.first_end <= window.end);
+        ended.filter(|(id, _)| sees(id)).map(|(id, pane)| (*id, pane)).collect()
+    }
 }

@@ -47,6 +47,14 @@ impl Lowering<'_> {
             .with_hint("GROUP BY window_start, window_end")
             .at(at));
         }
+        if has_window && !(has_end && groups.iter().any(is_start)) && self.has_several_grids(&stream) {
+            let at = self.words.find_keywords("GROUP").unwrap_or(self.words.start());
+            return Err(Error::query(
+                "windows of several kinds come together here, so that one end does not tell them apart",
+            )
+            .with_hint("GROUP BY window_start, window_end")
+            .at(at));
+        }
         let windowing = match (has_window, &stream.pending, self.schema(&stream).window) {
             (true, Some(pending), _) => Windowing::Assigned(pending.windows.clone()),
             (true, None, Some(WindowColumns { start, end, .. })) => Windowing::Columns { start, end },
@@ -70,6 +78,33 @@ impl Lowering<'_> {
             (Some(pending), _) => pending.windows.step.is_some(),
             (None, window) => window.is_some_and(|window| window.is_cumulating),
         }
+    }
+
+    /// Whether rows come from windows of several kinds, in a union.
+    fn has_several_grids(&self, stream: &Stream) -> bool {
+        if stream.pending.is_some() || self.schema(stream).window.is_none() {
+            return false;
+        }
+        let (mut todo, mut first) = (vec![stream.node], None);
+        while let Some(node) = todo.pop() {
+            let node = self.plan.node(node);
+            let windows = match &node.node {
+                Node::Window(windows) => Some(windows),
+                Node::Aggregate(Aggregate { windowing: Windowing::Assigned(windows), .. }) => Some(windows),
+                _ => None,
+            };
+            let Some(windows) = windows else {
+                todo.extend(&node.inputs);
+                continue;
+            };
+            // The time may stand in different places.
+            let first = first.get_or_insert_with(|| windows.clone());
+            first.time = windows.time;
+            if first != windows {
+                return true;
+            }
+        }
+        false
     }
 
     /// Keeps what the aggregate reads: the columns of keys and arguments, and those of the windows.

@@ -36,8 +36,8 @@ use std::{
 };
 
 use arrow_schema::{DataType, Field};
-use datafusion_common::{DFSchema, DFSchemaRef};
-use datafusion_expr::{Expr, ExprSchemable, FetchType, LogicalPlan, SkipType, utils::split_conjunction};
+use datafusion_common::{Column, DFSchema, DFSchemaRef};
+use datafusion_expr::{Expr, ExprSchemable, FetchType, LogicalPlan, SkipType, lit, utils::split_conjunction};
 use thalweg_core::{Error, Result};
 use thalweg_plan::{
     Node, NodeId, Plan, Settings, StreamSchema,
@@ -219,7 +219,7 @@ impl Lowering<'_> {
         let keep = |map: &mut MapBuilder, column: usize| {
             map.from.iter().position(|from| *from == Some(column)).unwrap_or_else(|| {
                 let field = schema.columns.field(column).as_ref().clone();
-                map.add(Expr::Column(field.name().clone().into()), field, Some(column))
+                map.add(Expr::Column(Column::from_name(field.name())), field, Some(column))
             })
         };
         if let Some(pending) = &mut stream.pending {
@@ -270,14 +270,21 @@ impl Lowering<'_> {
         let time = columns.into_iter().find(|column| inputs.iter().all(|input| carries_time(input, *column)));
         let mut nodes = Vec::new();
         for input in inputs {
-            let input = self.cast_to(input, logical, with_position)?;
+            let input = match logical.fields().is_empty() {
+                // Rows without columns cannot be counted.
+                true => self.rows_alone(input),
+                false => self.cast_to(input, logical, with_position)?,
+            };
             nodes.push(input.node);
         }
         let schemas: Vec<_> = nodes.iter().map(|node| &self.plan.node(*node).schema).collect();
         let shared = |same: bool| schemas.first().filter(|_| same);
         let fields = logical.fields().iter().map(|field| field.as_ref().clone());
         let schema = StreamSchema {
-            columns: self.unique(fields.chain(with_position.then(position_field))),
+            columns: match logical.fields().is_empty() {
+                true => Arc::clone(&schemas[0].columns),
+                false => self.unique(fields.chain(with_position.then(position_field))),
+            },
             time,
             window: shared(schemas.iter().all(|s| s.window == schemas[0].window)).and_then(|s| s.window),
             position: shared(schemas.iter().all(|s| s.position == schemas[0].position)).and_then(|s| s.position),
@@ -285,6 +292,14 @@ impl Lowering<'_> {
         };
         let node = self.plan.add(Node::Union, nodes, schema);
         Ok(Stream::whole(node, logical))
+    }
+
+    /// Rows of which nobody looks at a column.
+    fn rows_alone(&mut self, stream: Stream) -> Stream {
+        let mut map = MapBuilder::default();
+        map.add(lit(true), Field::new("row", DataType::Boolean, false), None);
+        let node = self.add_map(stream.node, map);
+        Stream { node, ..stream }
     }
 
     /// The logical columns with exactly these types, and perhaps where rows stand in their source.
@@ -349,7 +364,7 @@ impl Lowering<'_> {
         let mut map = MapBuilder::default();
         for column in needed {
             let field = schema.columns.field(*column).as_ref().clone();
-            map.add(Expr::Column(field.name().clone().into()), field, Some(*column));
+            map.add(Expr::Column(Column::from_name(field.name())), field, Some(*column));
         }
         let moved = |column: usize| needed.iter().position(|kept| *kept == column);
         stream.node = self.add_map(stream.node, map);
@@ -387,11 +402,11 @@ impl Lowering<'_> {
             let column = slot.column().ok_or_else(|| Error::bug("a settled stream has no pending columns"))?;
             let source = self.schema(&stream).columns.field(column);
             let field = source.as_ref().clone().with_name(field.name());
-            map.add(Expr::Column(source.name().clone().into()), field, Some(column));
+            map.add(Expr::Column(Column::from_name(source.name())), field, Some(column));
         }
         if let Some(position) = position {
             let field = self.schema(&stream).columns.field(position).as_ref().clone();
-            map.add(Expr::Column(field.name().clone().into()), field, Some(position));
+            map.add(Expr::Column(Column::from_name(field.name())), field, Some(position));
         }
         let node = self.add_map(stream.node, map);
         Ok(Stream::whole(node, &stream.columns))

@@ -51,8 +51,12 @@ fn lateness(metrics: &Metrics) -> Option<String> {
     let [least, most] = [all().min()?, all().max()?].map(words::duration);
     let range = if least == most { least } else { format!("{least} to {most}") };
     // What would be rounded to all is not all.
-    let share = (metrics.accuracy() * 1e5).floor() / 1e3;
-    Some(format!("rows taken to be out of order by {range}: about {share} % of results are exact"))
+    let percent = |share: f64| (share * 1e5).floor() / 1e3;
+    let share = match metrics.exact_share() {
+        Some(share) => format!("about {} % of results are exact", percent(share)),
+        None => format!("{} % of rows came in time", percent(metrics.timely_share())),
+    };
+    Some(format!("rows taken to be out of order by {range}: {share}"))
 }
 
 /// What was still open when a query was stopped.
@@ -78,7 +82,7 @@ fn rounded(rate: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_core::Interval;
+    use thalweg_core::{Interval, operator::Search};
     use thalweg_runtime::metrics::{Latency, NodeMetrics};
 
     use super::*;
@@ -113,7 +117,16 @@ mod tests {
             ..Metrics::default()
         };
         let line = |micros: &[i64]| lateness(&learnt(micros)).unwrap();
-        assert_eq!(line(&[2_359_295]), "rows taken to be out of order by 2.36 s: about 99.99 % of results are exact");
+        assert_eq!(line(&[2_359_295]), "rows taken to be out of order by 2.36 s: 99.99 % of rows came in time");
+        let node = NodeMetrics {
+            rows_in: 10_001,
+            rows_out: 10_000,
+            late_rows: 1,
+            search: Search { found: 20_000, ..Search::default() },
+            ..NodeMetrics::default()
+        };
+        let exact = Metrics { nodes: vec![node], ..learnt(&[0]) };
+        assert!(lateness(&exact).unwrap().ends_with("about 99.98 % of results are exact"));
         assert!(line(&[2_359_295, 0]).contains("by 0 s to 2.36 s:"));
         let loose = Metrics { out_of_order_rows: 1204, ..Metrics::default() };
         assert_eq!(
