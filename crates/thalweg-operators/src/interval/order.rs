@@ -138,7 +138,8 @@ fn tell_apart<E>(entries: &mut [Entry], by: By, hashes: impl Fn(&[At]) -> Result
     for ties in entries.chunk_by_mut(|a, b| by.compare(a, b).is_eq()).filter(|ties| ties.len() > 1) {
         let places: Vec<At> = ties.iter().map(|entry| entry.at).collect();
         let mut hashed: Vec<_> = hashes(&places)?.into_iter().zip(ties.iter().copied()).collect();
-        hashed.sort_by_key(|(hash, _)| *hash);
+        // Equal rows may have results that differ, as their numbers do: these follow each other as the rows do, by key and by time.
+        hashed.sort_by_key(|(hash, entry)| (*hash, entry.at));
         ties.iter_mut().zip(hashed).for_each(|(tie, (_, entry))| *tie = entry);
     }
     Ok(())
