@@ -123,6 +123,11 @@ impl Chain {
         })
     }
 
+    /// Whether one of the operators looks for rows that belong to others.
+    pub fn searches(&self) -> bool {
+        self.links.iter().any(|link| link.operator.searches())
+    }
+
     /// Hands an event to the first operator. Call [`Chain::advance`] until it is done.
     pub fn deliver(&mut self, port: Port, event: Event) {
         self.work.push(Work::Deliver(0, port, event));

@@ -25,6 +25,7 @@
 
 pub mod adapt;
 pub mod alarm;
+pub mod align;
 pub mod chain;
 pub mod clock;
 pub mod deal;

@@ -1,7 +1,7 @@
 //! The handle of a running query.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     thread,
     time::Duration,
@@ -15,6 +15,7 @@ use thalweg_plan::{Settings, settings::Merge};
 
 use crate::{
     adapt::{member::Member, planner::Planner, table::Table, tally::Tally, team::Team},
+    align::{self, Alignment},
     chain::Chain,
     clock::{Clock, Linger},
     deal::{Dealer, InTurn},
@@ -110,6 +111,8 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
         senders.push(last.or_else(before).unwrap_or_default());
     }
     let mut tasks = Vec::new();
+    let inputs_of: Vec<Vec<usize>> =
+        stages.iter().map(|stage| stage.inputs.iter().map(|input| input.stage).collect()).collect();
     for (number, stage) in stages.into_iter().enumerate() {
         let Stage { instances, inputs, source, operators, mut sink, is_result } = stage;
         let mut source = source.map(|parts| Opener::new(parts, &settings, instances, &shared, clock.clone()));
@@ -172,10 +175,11 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                 is_ending: false,
                 most,
             };
-            tasks.push((place, task));
+            tasks.push((number, place, task));
         }
     }
-    for (place, task) in tasks {
+    keep_step(&mut tasks, &inputs_of);
+    for (_, place, task) in tasks {
         pool.start(&place, Box::new(task));
     }
     Ok(RunningQuery { shared, results, is_reported: false, simulation, pool: Some(pool) })
@@ -296,6 +300,34 @@ fn slack(settings: &Settings, clock: &Clock) -> Option<Linger> {
 fn owned(groups: KeyGroups, instance: usize, instances: Option<usize>) -> Vec<KeyGroup> {
     let Some(instances) = instances else { return groups.iter().collect() };
     Table::even(groups, instances).of(instance)
+}
+
+/// Sources whose rows meet where somebody looks for rows that belong to others keep step.
+fn keep_step(tasks: &mut [(usize, TaskRef, Task)], inputs_of: &[Vec<usize>]) {
+    // Of each stage which stages its rows come through, itself included; these are before it.
+    let mut before: Vec<BTreeSet<usize>> = Vec::new();
+    for (stage, inputs) in inputs_of.iter().enumerate() {
+        let all = inputs.iter().flat_map(|input| before[*input].clone());
+        before.push(all.chain([stage]).collect());
+    }
+    let mut met: Vec<BTreeSet<usize>> = Vec::new();
+    for (stage, _, _) in tasks.iter().filter(|(_, _, task)| task.chain.searches()) {
+        let (mut together, others): (Vec<_>, Vec<_>) =
+            met.drain(..).partition(|some| !some.is_disjoint(&before[*stage]));
+        together.push(before[*stage].clone());
+        met = others;
+        met.push(together.into_iter().flatten().collect());
+    }
+    for stages in met {
+        let alignment = Arc::<Alignment>::default();
+        for (stage, place, task) in tasks.iter_mut() {
+            if let Intake::Source(reader, _) = &mut task.intake
+                && stages.contains(stage)
+            {
+                reader.keep_step(align::Step::join(&alignment, place.clone()));
+            }
+        }
+    }
 }
 
 /// The teams of stages whose instances divide rows by keys, by the stages' numbers.

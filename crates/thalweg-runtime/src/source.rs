@@ -23,6 +23,7 @@ use thalweg_memory::{
 use thalweg_plan::node::WatermarkStrategy;
 
 use crate::{
+    align,
     clock::Clock,
     lateness::Learner,
     metrics::{Counters, NodeCounters, PartitionProgress},
@@ -37,6 +38,10 @@ pub struct SourceReader {
     timed: Option<Arc<NodeCounters>>,
     emitted: Timestamp,
     is_idle: bool,
+    /// Whether rows are on their way that could not be read yet.
+    is_busy: bool,
+    /// Its part in keeping step with other sources, if there are such.
+    step: Option<align::Step>,
 }
 
 /// What all instances of a source share.
@@ -129,11 +134,34 @@ impl SourceReader {
         };
         let partitions = partitions.into_iter().map(open).collect();
         let timed = counters.timed_source(&shape.label);
-        Self { partitions, shape, counters, timed, emitted: Timestamp::MIN, is_idle: false }
+        Self { partitions, shape, counters, timed, emitted: Timestamp::MIN, is_idle: false, is_busy: false, step: None }
+    }
+
+    /// It keeps step with other sources from now on.
+    pub fn keep_step(&mut self, step: align::Step) {
+        self.step = Some(step);
+    }
+
+    /// Reads on, unless others should go first.
+    pub fn step(&mut self) -> Result<Step> {
+        if let Some(step) = &self.step
+            && let Some(until) = step.pause(self.shape.clock.now())
+        {
+            return Ok(Step::Wait(Some(until)));
+        }
+        self.is_busy = false;
+        let read = self.measured()?;
+        if let Some(step) = &self.step {
+            let active = self.partitions.iter().filter(|p| p.state == PartitionState::Active);
+            let reached = active.map(|p| p.watermark).min();
+            let has_rows = self.is_busy || !matches!(read, Step::Wait(_) | Step::End);
+            step.reach(reached.unwrap_or(Timestamp::MAX), reached.is_some() && has_rows);
+        }
+        Ok(read)
     }
 
     /// Reads on, and measures how long that takes if it is asked for. What readers decode on threads of their own is not in it.
-    pub fn step(&mut self) -> Result<Step> {
+    fn measured(&mut self) -> Result<Step> {
         let Some(timed) = self.timed.clone() else { return self.read_on() };
         let started = Instant::now();
         let step = self.read_on()?;
@@ -195,6 +223,7 @@ impl SourceReader {
                 Read::Wait(at) => return self.wait(i, at),
                 Read::Busy => {
                     // Rows are on their way, so that it is not silent.
+                    self.is_busy = true;
                     partition.last_rows = shape.clock.now();
                     return self.wait(i, None);
                 }
