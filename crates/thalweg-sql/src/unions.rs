@@ -121,11 +121,16 @@ fn name(item: &SelectItem) -> Option<&str> {
     }
 }
 
-/// The plan in which the inputs of each union have its names.
+/// The plan in which the inputs of each union have its names, and none of them is a union itself: which type a column has, and what
+/// becomes of its values, does not depend on where brackets stand.
 pub(crate) fn rename(plan: LogicalPlan) -> Result<LogicalPlan> {
     let renamed = plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Union(union) => {
-            let inputs = union.inputs.iter().map(|input| under_names_of(input, &union));
+            let inputs = union.inputs.iter().flat_map(|input| match &**input {
+                LogicalPlan::Union(inner) => inner.inputs.clone(),
+                _ => vec![Arc::clone(input)],
+            });
+            let inputs = inputs.map(|input| under_names_of(&input, &union));
             let inputs = inputs.collect::<Result<Vec<_>>>()?;
             Ok(Transformed::yes(LogicalPlan::Union(Union { inputs, schema: Arc::clone(&union.schema) })))
         }
