@@ -16,7 +16,8 @@
 //! * `last`: LAST JOIN, until it is lowered
 //! * `planner`, `functions`, `windowing`: what DataFusion's planner asks us for
 //! * `unions`: inputs of UNION, whose columns count by their place
-//! * `numbers`: which type numbers of several types have together
+//! * `settle`: the types of columns and expressions, from the inputs up
+//! * `together`, `numbers`: which type values of several types have where they meet
 //! * `guard`: what DataFusion must not compute when a query is planned
 //! * `bounded`: functions that are asked how much text they would make before they make it
 //! * `optimize`: the rules that are right for streams
@@ -48,6 +49,8 @@ mod planner;
 mod refuse;
 mod script;
 mod session;
+mod settle;
+mod together;
 mod types;
 mod unions;
 mod windowing;

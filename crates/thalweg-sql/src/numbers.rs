@@ -1,24 +1,19 @@
-//! Which type numbers of several types have together: a float and a decimal are a DOUBLE, as in Flink and PostgreSQL, where
-//! DataFusion would cut the float to 15 digits; and how many digits a quotient of decimals has.
-
-use std::sync::Arc;
+//! Operands of several types: which are cast to which, which are refused, and how many digits a quotient of decimals has.
 
 use arrow_schema::DataType;
-use datafusion_common::{
-    DFSchema, Result,
-    config::ConfigOptions,
-    internal_err, plan_err,
-    tree_node::{Transformed, TransformedResult},
-};
+use datafusion_common::{DFSchema, Result, config::ConfigOptions, internal_err, plan_err, tree_node::Transformed};
 use datafusion_expr::{
-    Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, expr_rewriter::FunctionRewrite,
-    logical_plan::Union,
+    Cast, Expr, ExprSchemable, Operator, expr_rewriter::FunctionRewrite,
+    type_coercion::other::get_coerce_type_for_case_expression,
 };
 use thalweg_core::{Error, decimal::MOST_DIGITS};
 
-use crate::{types, windowing::ours};
+use crate::{together::Together, types, windowing::ours};
 
-/// Settles the types of numbers, before DataFusion coerces what is left.
+/// Functions that give one of their arguments, or compare them.
+const IS_ONE_OF_THEM: [&str; 6] = ["coalesce", "greatest", "least", "nullif", "nvl", "nvl2"];
+
+/// Settles the types of operands, before DataFusion coerces what is left.
 #[derive(Debug)]
 pub(crate) struct Numbers;
 
@@ -34,7 +29,8 @@ impl FunctionRewrite for Numbers {
                 let is_quotient = binary.op == Operator::Divide;
                 // Long chains grow to the left, where asking for types takes long.
                 let right = binary.right.get_type(schema).ok();
-                let may_mix = right.is_some_and(|kind| kind.is_floating() || kind.is_decimal());
+                let may_mix =
+                    right.is_some_and(|kind| kind.is_floating() || kind.is_decimal() || is_day_or_time(&kind));
                 may_mix && together(&mut [&mut *binary.left, &mut *binary.right], schema)
                     || is_quotient && widened(&mut binary.left, &binary.right, schema)
             }
@@ -55,9 +51,15 @@ impl FunctionRewrite for Numbers {
                     results.push(then);
                 }
                 results.extend(case.else_expr.iter_mut().map(|otherwise| &mut **otherwise));
-                together(&mut compared, schema) | together(&mut results, schema)
+                together(&mut compared, schema) | together(&mut results, schema) | floats(&mut results, schema)
             }
-            Expr::ScalarFunction(call) => together(&mut call.args.iter_mut().collect::<Vec<_>>(), schema),
+            Expr::ScalarFunction(call) => {
+                let is_one_of_them = IS_ONE_OF_THEM.contains(&call.name());
+                let mut arguments: Vec<_> = call.args.iter_mut().collect();
+                // Others, such as concat, take dates and times as they are.
+                let may_meet = is_one_of_them || arguments.iter().all(|argument| !is_date(argument, schema));
+                may_meet && together(&mut arguments, schema)
+            }
             _ => false,
         };
         Ok(if changed { Transformed::yes(expression) } else { Transformed::no(expression) })
@@ -158,34 +160,49 @@ fn apart<'a>(
     Some((first.clone(), other.clone()))
 }
 
-/// Whether one is a number and the other a time.
-fn are_apart(one: &DataType, other: &DataType) -> bool {
-    let is_time = |kind: &DataType| kind.is_temporal();
-    one.is_numeric() && is_time(other) || is_time(one) && other.is_numeric()
+/// Whether one is a number and the other a time, or one a day and the other a time of day.
+pub(crate) fn are_apart(one: &DataType, other: &DataType) -> bool {
+    let are = |one: &DataType, other: &DataType| {
+        one.is_numeric() && other.is_temporal() || matches!((one, other), (DataType::Date32, DataType::Time64(_)))
+    };
+    are(one, other) || are(other, one)
 }
 
-/// Makes doubles of the decimals among the operands, if there are floats among them.
+fn is_date(expression: &Expr, schema: &DFSchema) -> bool {
+    matches!(expression.get_type(schema), Ok(DataType::Date32))
+}
+
+fn is_day_or_time(kind: &DataType) -> bool {
+    matches!(kind, DataType::Date32 | DataType::Timestamp(..))
+}
+
+/// Casts those of the operands that give way to others among them.
 fn together(operands: &mut [&mut Expr], schema: &DFSchema) -> bool {
     let kinds: Vec<_> = operands.iter().map(|operand| operand.get_type(schema).ok()).collect();
-    if !kinds.iter().flatten().any(DataType::is_floating) || !kinds.iter().flatten().any(DataType::is_decimal) {
-        return false;
-    }
+    let Some(together) = Together::of(kinds.iter().flatten()) else { return false };
     for (operand, kind) in operands.iter_mut().zip(kinds) {
-        if kind.is_some_and(|kind| kind.is_decimal()) {
-            **operand = double((**operand).clone());
+        if kind.is_some_and(|kind| together.changes(&kind)) {
+            **operand = together.cast((**operand).clone());
         }
     }
     true
 }
 
-/// The decimal as a DOUBLE; a constant at once.
-fn double(decimal: Expr) -> Expr {
-    if let Expr::Literal(value, _) = &decimal
-        && let Ok(value) = value.cast_to(&DataType::Float64)
-    {
-        return Expr::Literal(value, None);
+/// Makes floats of all results of CASE if there is one among them: whoever asks for its type is told that of the first.
+fn floats(results: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let kinds: Option<Vec<_>> = results.iter().map(|result| result.get_type(schema).ok()).collect();
+    let Some(kinds) = kinds.filter(|kinds| kinds.iter().any(DataType::is_floating)) else { return false };
+    let Some(float) = get_coerce_type_for_case_expression(&kinds, None).filter(DataType::is_floating) else {
+        return false;
+    };
+    let mut has_changed = false;
+    for (result, kind) in results.iter_mut().zip(kinds) {
+        if kind.is_numeric() && kind != float {
+            **result = Expr::Cast(Cast::new(Box::new((**result).clone()), float.clone()));
+            has_changed = true;
+        }
     }
-    Expr::Cast(Cast::new(Box::new(decimal), DataType::Float64))
+    has_changed
 }
 
 /// Gives the dividend so many digits that the quotient has as many as in Flink: at least 6, and none that the divisor could
@@ -223,71 +240,4 @@ fn is_arithmetic(operator: Operator) -> bool {
 fn is_comparison(operator: Operator) -> bool {
     use Operator::*;
     matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
-}
-
-/// The plan whose unions and VALUES have a DOUBLE where floats and decimals meet in a column.
-pub(crate) fn columns(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| match &node {
-        LogicalPlan::Union(union) => {
-            let columns = union.schema.fields().len();
-            for i in 0..columns {
-                let kinds: Vec<_> = union.inputs.iter().map(|input| input.schema().field(i).data_type()).collect();
-                if let Some(first) = kinds.iter().find(|kind| ***kind != DataType::Null)
-                    && let Some(other) = kinds.iter().find(|kind| are_apart(first, kind))
-                {
-                    let column = union.schema.field(i).name();
-                    return plan_err!(
-                        "inputs were of type {first}, but got incompatible type {other} on column '{column}'"
-                    );
-                }
-            }
-            let of = |column: usize, test: fn(&DataType) -> bool| {
-                union.inputs.iter().any(|input| test(input.schema().field(column).data_type()))
-            };
-            let mixed: Vec<_> =
-                (0..columns).filter(|i| of(*i, DataType::is_floating) && of(*i, DataType::is_decimal)).collect();
-            if mixed.is_empty() {
-                return Ok(Transformed::no(node));
-            }
-            let inputs = union.inputs.iter().map(|input| with_doubles(input, &mixed)).collect::<Result<_>>()?;
-            Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
-        }
-        // DataFusion has cast the floats to decimals.
-        LogicalPlan::Values(values) => {
-            let was_float = |value: &Expr| match value {
-                Expr::Cast(cast) => cast.expr.get_type(&DFSchema::empty()).is_ok_and(|kind| kind.is_floating()),
-                _ => false,
-            };
-            let kinds = values.schema.fields().iter().enumerate();
-            let mixed: Vec<_> = kinds
-                .filter(|(i, field)| field.data_type().is_decimal() && values.values.iter().any(|r| was_float(&r[*i])))
-                .map(|(i, _)| i)
-                .collect();
-            if mixed.is_empty() {
-                return Ok(Transformed::no(node));
-            }
-            let mut rows = values.values.clone();
-            for row in &mut rows {
-                for i in &mixed {
-                    let value = match &row[*i] {
-                        Expr::Cast(cast) => (*cast.expr).clone(),
-                        other => other.clone(),
-                    };
-                    row[*i] = double(value);
-                }
-            }
-            LogicalPlanBuilder::values(rows)?.build().map(Transformed::yes)
-        }
-        _ => Ok(Transformed::no(node)),
-    })
-    .data()
-}
-
-fn with_doubles(input: &LogicalPlan, mixed: &[usize]) -> Result<Arc<LogicalPlan>> {
-    let columns = input.schema().columns().into_iter().enumerate().map(|(i, column)| {
-        let name = column.name.clone();
-        let column = Expr::Column(column);
-        if mixed.contains(&i) { double(column).alias(name) } else { column }
-    });
-    LogicalPlanBuilder::from(input.clone()).project(columns.collect::<Vec<_>>())?.build().map(Arc::new)
 }

@@ -27,19 +27,19 @@ use datafusion_optimizer::{
 
 use crate::{
     functions::Microseconds,
-    guard, numbers,
+    guard,
+    numbers::Numbers,
     over::{OverNode, PruneOver},
+    settle::settle,
     unions,
 };
 
 /// The plan with the types of its expressions settled.
 pub(crate) fn analyze(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
     check_unions(&plan)?;
-    let plan = numbers::columns(unions::rename(plan)?)?;
-    let mut analyzer = Analyzer::new();
-    analyzer.add_function_rewrite(Arc::new(Microseconds));
-    analyzer.add_function_rewrite(Arc::new(numbers::Numbers));
-    analyzer.execute_and_check(plan, options, |_, _| {})
+    // Operands of functions first: which unit a function gives may depend on them.
+    let plan = settle(unions::rename(plan)?, &[&Numbers, &Microseconds], options)?;
+    Analyzer::new().execute_and_check(plan, options, |_, _| {})
 }
 
 /// What is sorted behind UNION must be a column of its result: a planner that looks for it in the first input finds it there alone.

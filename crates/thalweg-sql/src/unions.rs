@@ -3,7 +3,7 @@
 //! DataFusion's planner and rules look columns up by their names in all inputs. So in a later input columns that have one name get
 //! names of their own before they are planned; and then each input gets the names of the union.
 
-use std::{collections::HashMap, ops::ControlFlow, sync::Arc};
+use std::{collections::{HashMap, HashSet}, ops::ControlFlow, sync::Arc};
 
 use datafusion_common::{
     Result,
@@ -67,6 +67,7 @@ fn columns(select: &mut Select, is_sorted: bool) {
     };
     // A name that somebody asks for stays, and with it the error if it is there twice.
     let is_asked = is_sorted || is_grouped || select.having.is_some();
+    let was_named: Vec<_> = select.projection.iter().map(is_named).collect();
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) = item
             && !matches!(expr, SqlExpr::Identifier(_) | SqlExpr::CompoundIdentifier(_))
@@ -80,24 +81,31 @@ fn columns(select: &mut Select, is_sorted: bool) {
     let mut keeps: HashMap<String, usize> = HashMap::new();
     for (i, item) in select.projection.iter().enumerate() {
         if let Some(name) = name(item) {
-            let is_better = |kept: &usize| is_named(item) && !is_named(&select.projection[*kept]);
+            let is_better = |kept: &usize| was_named[i] && !was_named[*kept];
             if keeps.get(name).is_none_or(is_better) {
                 keeps.insert(name.to_string(), i);
             }
         }
     }
+    let mut taken: HashSet<String> = keeps.keys().cloned().collect();
     for (i, item) in select.projection.iter_mut().enumerate() {
         let Some(old) = name(item).map(str::to_string) else { continue };
         // Nobody knows here which columns a wildcard has.
         let collides = has_wildcard || keeps.get(&old) != Some(&i);
-        let may_change = !is_asked || !is_named(item) && !has_wildcard;
-        let own = format!(":{}", i + 1);
+        let may_change = !is_asked || !was_named[i] && !has_wildcard;
+        let mark = format!(":{}", i + 1);
+        // Beside a wildcard a name has its mark already where a query is inside of another, and comes by twice.
+        let is_marked = has_wildcard && old.ends_with(&mark);
         if collides
             && may_change
-            && !old.ends_with(&own)
+            && !is_marked
             && let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
         {
-            *item = alias(expr, &(old + &own));
+            let mut own = old + &mark;
+            while !taken.insert(own.clone()) {
+                own += &mark;
+            }
+            *item = alias(expr, &own);
         }
     }
 }
@@ -121,11 +129,16 @@ fn name(item: &SelectItem) -> Option<&str> {
     }
 }
 
-/// The plan in which the inputs of each union have its names.
+/// The plan in which the inputs of each union have its names, and none of them is a union itself: which type a column has, and what
+/// becomes of its values, does not depend on where brackets stand.
 pub(crate) fn rename(plan: LogicalPlan) -> Result<LogicalPlan> {
     let renamed = plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Union(union) => {
-            let inputs = union.inputs.iter().map(|input| under_names_of(input, &union));
+            let inputs = union.inputs.iter().flat_map(|input| match &**input {
+                LogicalPlan::Union(inner) => inner.inputs.clone(),
+                _ => vec![Arc::clone(input)],
+            });
+            let inputs = inputs.map(|input| under_names_of(&input, &union));
             let inputs = inputs.collect::<Result<Vec<_>>>()?;
             Ok(Transformed::yes(LogicalPlan::Union(Union { inputs, schema: Arc::clone(&union.schema) })))
         }
