@@ -56,7 +56,8 @@ impl Step {
         let slowest = others.map(|(_, other)| other.reached).min();
         let own = &mut members[self.number];
         let is_ahead = slowest.is_some_and(|slowest| {
-            own.reached > Timestamp(slowest.0.saturating_add(own.stride.saturating_mul(STRIDES)))
+            // How long its strides are it does not know at first.
+            own.stride > 0 && own.reached > Timestamp(slowest.0.saturating_add(own.stride.saturating_mul(STRIDES)))
         });
         if !is_ahead {
             own.paused = None;
@@ -117,7 +118,7 @@ mod tests {
         slow.reach(Timestamp(11), true);
         assert_eq!(fast.pause(now), None);
         slow.reach(Timestamp(11), false);
-        fast.reach(Timestamp(1000), true);
+        (60..=200).step_by(10).for_each(|t| fast.reach(Timestamp(t), true));
         assert_eq!(fast.pause(now), None, "who has nothing to read is not waited for");
         slow.reach(Timestamp(12), true);
         assert!(fast.pause(now).is_some());

@@ -3,7 +3,11 @@
 //! DataFusion's planner and rules look columns up by their names in all inputs. So in a later input columns that have one name get
 //! names of their own before they are planned; and then each input gets the names of the union.
 
-use std::{collections::{HashMap, HashSet}, ops::ControlFlow, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::ControlFlow,
+    sync::Arc,
+};
 
 use datafusion_common::{
     Result,
