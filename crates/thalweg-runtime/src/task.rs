@@ -347,8 +347,9 @@ impl Task {
                 events.into_iter().rev().for_each(|(port, event)| self.chain.deliver(port, event));
                 Ok(None)
             }
-            // Who took the rows has left, and nothing may come for long that would find it out.
-            Taken::Nothing(_) if self.outlet.is_unwanted() => {
+            // Those who took the rows have left, and nothing may come for long that would find it out. Whoever waits for the end of a
+            // query without looking at its rows has not left.
+            Taken::Nothing(_) if !self.outlet.is_result() && self.outlet.is_unwanted() => {
                 self.is_ending = true;
                 Ok(None)
             }
@@ -426,6 +427,11 @@ impl Outlet {
         }
         self.flush()?;
         Ok(self.is_unwanted())
+    }
+
+    /// Whether the query's handle takes from this task.
+    fn is_result(&self) -> bool {
+        matches!(self, Self::Pipes { is_result: true, .. })
     }
 
     /// Whether all who took from this task have left.
