@@ -11,12 +11,12 @@ use thalweg::Engine;
 /// How long all queries run together, in seconds, unless `THALWEG_SOAK_SECONDS` says otherwise.
 const USUAL: u64 = 60;
 
-/// Out of order by up to a tenth of a second, with keys of which a few are hot, and others that are there for a while only.
+/// Out of order by up to a tenth of a second, with keys of which a few are hot, and others that are there for a while and come back.
 fn table(name: &str, seed: u64) -> String {
     format!(
         "CREATE TABLE {name} (
            id BIGINT, any BIGINT, hot BIGINT, v BIGINT, ts TIMESTAMP(6),
-           k AS CASE WHEN any < 300 THEN hot WHEN any < 600 THEN 1000 + id / 5000 ELSE any END,
+           k AS CASE WHEN any < 300 THEN hot WHEN any < 600 THEN 1000 + id / 5000 % 50 ELSE any END,
            WATERMARK FOR ts AS ts - INTERVAL '0.1' SECOND
          ) WITH (
            'connector' = 'generator', 'partitions' = '2', 'seed' = '{seed}', 'fields.id.kind' = 'sequence',
