@@ -3,9 +3,11 @@
 //! * [`script`]: a connector whose partitions say row by row what they give
 //! * [`slt`]: cases as text, run over a matrix of batch sizes, workers and reloads
 //! * [`show`]: rows as text
+//! * [`fold`]: corrections put together
 //! * [`sim`]: schedules from seeds, for runs that can be repeated
 //! * [`oracle`]: windows and aggregates, one row at a time, as slowly and plainly as can be
 
+pub mod fold;
 pub mod oracle;
 pub mod script;
 pub mod show;

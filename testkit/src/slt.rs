@@ -10,7 +10,8 @@
 //! 1: idle
 //! sql
 //! SELECT window_start, sum(v) AS v FROM TUMBLE(t, ts, INTERVAL '10' SECOND) GROUP BY window_start
-//! rows                            in this order; `rows in any order` where no order is promised
+//! rows                            in this order; `rows in any order` where no order is promised; `rows folded` are
+//!                                 those that the corrections of EMIT EAGER leave, without what becomes of them
 //! 1970-01-01T00:00:00Z | 10
 //! 1970-01-01T00:00:10Z | 20
 //! late 1                          rows counted, where there are any: late, bad
@@ -27,6 +28,7 @@ use std::{collections::HashMap, fmt::Write, path::Path};
 use thalweg::{Engine, Query};
 
 use crate::{
+    fold::fold,
     script::{Item, Script, Scripts, instant},
     show, sim,
 };
@@ -53,6 +55,8 @@ pub struct Case {
     sql: String,
     /// Whether the rows' order is not promised.
     any_order: bool,
+    /// Whether rows are looked at once corrections are put together.
+    is_folded: bool,
     expected: Vec<String>,
     /// The lines before what is expected, word by word.
     head: Vec<String>,
@@ -96,6 +100,34 @@ pub fn check_file(path: &Path, bless: bool, is_whole: bool) -> std::io::Result<(
         std::fs::write(path, blessed.trim_end().to_string() + "\n")?;
     }
     Ok((cases.len(), failures))
+}
+
+/// Runs all cases of a file that say nothing of EMIT with results that come out at once, in some ways; returns how many can be asked for
+/// that, and what went wrong: rows that the corrections leave and that are not those of the case.
+pub fn check_eager(path: &Path) -> std::io::Result<(usize, String)> {
+    let (mut count, mut failures) = (0, String::new());
+    let cases = parse(&std::fs::read_to_string(path)?).unwrap_or_default();
+    let is_plain =
+        |case: &&Case| !case.sql.contains("EMIT") && case.expected.first().is_none_or(|line| line != "error");
+    for case in cases.iter().filter(is_plain) {
+        let sql = format!("{} EMIT EAGER", case.sql.trim_end().trim_end_matches(';'));
+        let eager = Case { sql, is_folded: true, ..case.clone() };
+        let expected = sorted(case.expected.clone());
+        for (batch_rows, workers, barriers) in [(4096, 1, None), (1, 3, Some(3)), (7, 8, None), (1, 1, Some(5))] {
+            let variant = variant(case, Merge::Ordered, (batch_rows, workers, barriers));
+            let Outcome { lines, is_refused } = run(&eager, variant);
+            if is_refused {
+                break;
+            }
+            count += usize::from(batch_rows == BATCH_ROWS[0]);
+            let found = sorted(lines);
+            if found != expected {
+                report(&mut failures, path, &eager, variant, &expected, &found);
+                break;
+            }
+        }
+    }
+    Ok((count, failures))
 }
 
 /// A way in which a case is run.
@@ -247,7 +279,9 @@ fn run(case: &Case, variant: Variant) -> Outcome {
     let is_refused = query.is_err();
     let lines = match query.and_then(rows_of) {
         Ok((mut lines, counts)) => {
-            if case.any_order {
+            if case.is_folded {
+                lines = fold(lines).unwrap_or_else(|error| vec![format!("corrections are wrong: {error}")]);
+            } else if case.any_order {
                 lines.sort();
             }
             lines.extend(counts);
@@ -314,6 +348,7 @@ fn parse(text: &str) -> Result<Vec<Case>, String> {
             }
             ("sql", "rows" | "error") => {
                 case.any_order = line.trim() == "rows in any order";
+                case.is_folded = line.trim() == "rows folded";
                 section = word;
                 if word == "error" {
                     case.expected.push("error".to_string());
@@ -360,9 +395,14 @@ fn leading_comment(text: &str) -> String {
 
 fn write_case(out: &mut String, case: &Case, golden: &[String]) {
     let is_error = golden.first().is_some_and(|line| line == "error");
-    let order = if case.any_order { "rows in any order" } else { "rows" };
+    let order = match (case.any_order, case.is_folded) {
+        (true, _) => "rows in any order",
+        (_, true) => "rows folded",
+        _ => "rows",
+    };
     let section = if is_error { "error" } else { order };
-    let head = case.head.iter().filter(|line| !matches!(line.trim(), "rows" | "rows in any order" | "error"));
+    let head =
+        case.head.iter().filter(|line| !matches!(line.trim(), "rows" | "rows in any order" | "rows folded" | "error"));
     head.for_each(|line| writeln!(out, "{line}").expect("a string takes all"));
     writeln!(out, "{section}").expect("a string takes all");
     let lines = golden.iter().skip(usize::from(is_error));

@@ -188,7 +188,24 @@ pub struct IntervalJoin {
     pub condition: Option<Expr>,
     /// The columns of a pair: those of the left input, then those of the right one, each under a name of its own.
     pub pair: DFSchemaRef,
+    /// When rows come out.
+    pub emission: Emission,
 }
+
+/// When results come out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Emission {
+    /// Once, when the watermark has passed all that they depend on.
+    #[default]
+    OnWatermark,
+    /// At once, with what is there. What comes later and changes a result sends a correction. Behind the other columns stands
+    /// [`OP`], which says what becomes of a row.
+    Eager,
+}
+
+/// The column of eager results that says what becomes of a row: `+I` (it is there), `-U` and `+U` (it was so, and is so now), `-D` (it is
+/// not there after all).
+pub const OP: &str = "op";
 
 /// Which rows a join gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,6 +249,8 @@ pub struct Over {
     pub passes: Vec<usize>,
     /// What is computed.
     pub frames: Vec<Frame>,
+    /// When rows come out.
+    pub emission: Emission,
 }
 
 /// Which rows around a row are looked at, and what is computed of them.
@@ -370,6 +389,15 @@ impl Node {
             Self::Sort(_) => "Sort",
             Self::Limit(_) => "Limit",
             Self::Sink(_) => "Sink",
+        }
+    }
+
+    /// Whether results come out before they are final.
+    pub fn is_eager(&self) -> bool {
+        match self {
+            Self::IntervalJoin(join) => join.emission == Emission::Eager,
+            Self::Over(over) => over.emission == Emission::Eager,
+            _ => false,
         }
     }
 

@@ -9,8 +9,8 @@ use thalweg_core::{Interval, types::sql_name};
 use crate::{
     NodeId, Plan, PlanNode,
     node::{
-        Anchor, Frame, FrameBounds, Function, IntervalJoin, JoinKind, Limit, Node, Over, Sink, Sort, Source, Windowing,
-        Windows,
+        Anchor, Emission, Frame, FrameBounds, Function, IntervalJoin, JoinKind, Limit, Node, Over, Sink, Sort, Source,
+        Windowing, Windows,
     },
     parallel::{Exchange, ParallelPlan, Route, parallelize},
     settings::Merge,
@@ -314,7 +314,8 @@ fn join_detail(plan: &Plan, id: NodeId, join: &IntervalJoin) -> String {
     let (from, to) = (offset(Some(join.distance.from)), offset(Some(join.distance.to)));
     let condition = join.condition.as_ref().map(|condition| format!(" where {}", written(condition)));
     let several = several(plan.node(id));
-    format!("{kind}{on}, {} from {from} to {to} of {}{}{several}", time(1), time(0), condition.unwrap_or_default())
+    let (condition, eager) = (condition.unwrap_or_default(), eager(join.emission));
+    format!("{kind}{on}, {} from {from} to {to} of {}{condition}{several}{eager}", time(1), time(0))
 }
 
 /// `by k on ts: range -2 s to 0 s compute sum(v); rows -3 to 0 compute count(*)`
@@ -339,7 +340,15 @@ fn over_detail(plan: &Plan, id: NodeId, over: &Over) -> String {
         format!("{bounds}{parts} compute {calls}")
     };
     let frames: Vec<String> = over.frames.iter().map(frame).collect();
-    format!("{by}on {time}: {}{}", frames.join("; "), several(plan.node(id)))
+    format!("{by}on {time}: {}{}{}", frames.join("; "), several(plan.node(id)), eager(over.emission))
+}
+
+/// `, emit eager` where results come out before they are final.
+fn eager(emission: Emission) -> &'static str {
+    match emission {
+        Emission::OnWatermark => "",
+        Emission::Eager => ", emit eager",
+    }
 }
 
 /// How many inputs each side has, where one has several: ` (2 + 1 inputs)`.

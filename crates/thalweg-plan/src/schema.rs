@@ -16,6 +16,8 @@ pub struct StreamSchema {
     pub window: Option<WindowColumns>,
     /// The column that says where each row stands in its source, if somebody asks ([`crate::Node::Position`]).
     pub position: Option<usize>,
+    /// The column that says what becomes of each row, behind results that are not final ([`crate::node::OP`]).
+    pub op: Option<usize>,
     /// Whether the stream ends by itself.
     pub is_bounded: bool,
 }
@@ -34,7 +36,7 @@ pub struct WindowColumns {
 impl StreamSchema {
     /// A stream of these columns of which nothing else is known.
     pub fn plain(columns: DFSchemaRef, is_bounded: bool) -> Self {
-        Self { columns, time: None, window: None, position: None, is_bounded }
+        Self { columns, time: None, window: None, position: None, op: None, is_bounded }
     }
 
     /// The columns as Arrow sees them: names without tables.
@@ -46,7 +48,7 @@ impl StreamSchema {
     pub fn project(&self, columns: DFSchemaRef, from: &[Option<usize>]) -> Self {
         let moved = |column: usize| from.iter().position(|f| *f == Some(column));
         let window = self.window.and_then(|w| Some(WindowColumns { start: moved(w.start)?, end: moved(w.end)?, ..w }));
-        let (time, position) = (self.time.and_then(moved), self.position.and_then(moved));
-        Self { columns, time, window, position, is_bounded: self.is_bounded }
+        let [time, position, op] = [self.time, self.position, self.op].map(|column| column.and_then(moved));
+        Self { columns, time, window, position, op, is_bounded: self.is_bounded }
     }
 }

@@ -3,12 +3,12 @@
 use std::{collections::HashSet, ops::ControlFlow};
 
 use sqlparser::ast::{
-    Expr, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, Value, Visit, Visitor,
+    Expr, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, Value, Values, Visit, Visitor,
     visit_expressions,
 };
 use thalweg_core::{Error, Result};
 
-use crate::{forms, functions::Functions, places::extent, script::Words, unions};
+use crate::{forms, functions::Functions, over, places::extent, script::Words, unions};
 
 /// Refuses aggregates where single rows are looked at, columns by a number that there is not, and two columns of one name.
 pub(crate) fn check(query: &Query, functions: &Functions, words: &Words) -> Result<()> {
@@ -31,7 +31,7 @@ impl Visitor for Clauses<'_> {
     type Break = Box<Error>;
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Box<Error>> {
-        done(self.values(&query.body).and_then(|()| self.order(query)))
+        done(self.body(&query.body).and_then(|()| self.order(query)))
     }
 
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<Box<Error>> {
@@ -114,13 +114,21 @@ impl Clauses<'_> {
         Ok(())
     }
 
-    /// Two columns that are given one name.
+    /// Two columns that are given one name, or are written alike.
     fn names(&self, select: &Select) -> Result<()> {
-        let mut taken = HashSet::new();
+        let (mut taken, mut unnamed) = (HashSet::new(), HashSet::new());
         for item in &select.projection {
             let name = match item {
                 SelectItem::ExprWithAlias { alias, .. } => alias,
                 SelectItem::UnnamedExpr(Expr::Identifier(name)) => name,
+                SelectItem::UnnamedExpr(expr) if !matches!(expr, Expr::CompoundIdentifier(_)) => {
+                    let name = over::written(expr);
+                    if !unnamed.insert(name.clone()) {
+                        let error = Error::query(format!("two columns are named \"{name}\""));
+                        return Err(self.at(expr, error.with_hint("name one of them anew with AS")));
+                    }
+                    continue;
+                }
                 _ => continue,
             };
             if !taken.insert(name.value.as_str()) {
@@ -172,8 +180,19 @@ impl Clauses<'_> {
     }
 
     fn order(&self, query: &Query) -> Result<()> {
-        let (Some(order), SetExpr::Select(select)) = (&query.order_by, &*query.body) else { return Ok(()) };
+        let Some(order) = &query.order_by else { return Ok(()) };
         let OrderByKind::Expressions(keys) = &order.kind else { return Ok(()) };
+        if let SetExpr::SetOperation { .. } = &*query.body
+            && let Some(call) = keys.iter().find_map(|key| self.aggregate(&key.expr))
+        {
+            let error =
+                Error::query(format!("{call} is of many rows, and ORDER BY behind a union looks at single rows"));
+            return Err(self.at(
+                &call,
+                error.with_hint("sort by columns of the union, which are called like those of its first query"),
+            ));
+        }
+        let SetExpr::Select(select) = &*query.body else { return Ok(()) };
         let items: Vec<_> = select.projection.iter().map(expression).collect();
         for key in keys {
             if let Some(position) = number(&key.expr) {
@@ -183,8 +202,21 @@ impl Clauses<'_> {
         Ok(())
     }
 
-    fn values(&self, body: &SetExpr) -> Result<()> {
-        let SetExpr::Values(values) = body else { return Ok(()) };
+    fn body(&self, body: &SetExpr) -> Result<()> {
+        match body {
+            SetExpr::SetOperation { left, right, .. } => self.body(left).and_then(|()| self.body(right)),
+            SetExpr::Values(values) => self.values(values),
+            SetExpr::Table(table) => {
+                let name = table.table_name.as_deref().unwrap_or("t");
+                let error = Error::query(format!("TABLE {name} is not there as a query"))
+                    .with_hint(format!("write SELECT * FROM {name}"));
+                Err(error.at(self.words.find_keywords(&format!("TABLE {name}")).unwrap_or(self.words.start())))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn values(&self, values: &Values) -> Result<()> {
         let width = values.rows.first().map_or(0, |row| row.len());
         let Some(i) = values.rows.iter().position(|row| row.len() != width) else { return Ok(()) };
         let row = &values.rows[i];

@@ -4,10 +4,11 @@ use arrow_schema::{DataType, Field};
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Cast, Expr, LogicalPlan, LogicalPlanBuilder};
 use thalweg_core::{Error, Result, connector::TableDefinition};
+use thalweg_plan::node::OP;
 
 use crate::{
     catalog::{Catalog, Relation},
-    diagnose, optimize,
+    diagnose, emit, optimize,
     parse::Insert,
     planner::Planner,
     refuse,
@@ -36,19 +37,30 @@ pub(crate) fn plan(
         table.columns.iter().any(|column| column.name == name && column.computed.is_some())
     })?;
     let query = planner.query(&into.query).map_err(|error| diagnose::planning(error, words))?;
+    let query = emit::emitted(query, into.emit, words)?;
     refuse::check(&query, words)?;
     let query = optimize::analyze(query, planner.options()).map_err(|error| diagnose::planning(error, words))?;
     let given = query.schema().fields().len();
     if given != targets.len() {
         let message = format!("table {:?} takes {} columns, the query has {given}", definition.name, targets.len());
         let names = targets.iter().map(|i| definition.columns.field(*i).name().as_str());
-        return Err(Error::query(message).with_hint(diagnose::known("columns", names)).at(into.table.at));
+        let columns = diagnose::known("columns", names);
+        let hint = match emit::is_eager(into.emit) {
+            true => format!("the first column of EMIT EAGER is {OP}, which says what becomes of a row; {columns}"),
+            false => columns,
+        };
+        return Err(Error::query(message).with_hint(hint).at(into.table.at));
     }
     let query = cast_values(query, &targets, &definition).map_err(|error| diagnose::planning(error, words))?;
     let mut expressions = Vec::new();
     for (i, field) in definition.columns.fields().iter().enumerate() {
         let expression = match targets.iter().position(|target| *target == i) {
-            Some(position) => assign(&query, position, field).map_err(|error| error.at(into.table.at))?,
+            Some(position) => assign(&query, position, field).map_err(|error| {
+                let is_op = position == 0 && emit::is_eager(into.emit);
+                let error =
+                    if is_op { error.with_hint(format!("it is {OP}, which EMIT EAGER puts in front")) } else { error };
+                error.at(into.table.at)
+            })?,
             None if field.is_nullable() => null(field.data_type()).map_err(|error| diagnose::planning(error, words))?,
             None => {
                 let message = format!("column \"{}\" is NOT NULL and gets no value", field.name());

@@ -20,6 +20,7 @@
 //! * `together`, `numbers`: which type values of several types have where they meet
 //! * `guard`: what DataFusion must not compute when a query is planned
 //! * `bounded`: functions that are asked how much text they would make before they make it
+//! * `emit`: results that come out before they are final
 //! * `optimize`: the rules that are right for streams
 //! * `clauses`, `refuse`, `diagnose`: what is not there, and whose fault it is, with the place in the text
 //! * `lower`: logical plan → plan
@@ -33,6 +34,7 @@ mod depth;
 mod describe;
 mod diagnose;
 mod dialect;
+mod emit;
 mod forms;
 mod functions;
 mod guard;

@@ -91,7 +91,11 @@ const CLAUSES: [Refusal; 30] = [
     ("PIVOT", "PIVOT is not there", "write one aggregate with FILTER (WHERE …) per column"),
     ("UNPIVOT", "UNPIVOT is not there", "write one SELECT per column, and UNION ALL between them"),
     ("TABLESAMPLE", "TABLESAMPLE is not there", "write WHERE random() < 0.1"),
-    ("EMIT", "EMIT is not there yet: a window's result is given once, when the window is complete", "leave it out"),
+    (
+        "EMIT",
+        "EMIT is EAGER or ON WATERMARK, and stands behind the whole query",
+        "EMIT EAGER gives results at once, and corrects them; without it they are final",
+    ),
     ("QUALIFY", "QUALIFY is not there yet", "rank the rows of bounded input with ORDER BY and LIMIT"),
     ("INTERSECT", "INTERSECT is not there: it would have to remember every row for ever", "filter with WHERE"),
     ("EXCEPT", "EXCEPT is not there: it would have to remember every row for ever", "filter with WHERE"),

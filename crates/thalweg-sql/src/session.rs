@@ -11,10 +11,10 @@ use thalweg_plan::{Plan, Settings, StreamSchema, node::Sink};
 
 use crate::{
     catalog::{Catalog, Relation},
-    clauses, create, depth, describe, diagnose,
+    clauses, create, depth, describe, diagnose, emit,
     functions::Functions,
     insert, lower, optimize,
-    parse::{CreateView, Insert, Kind},
+    parse::{CreateView, Emit, Insert, Kind},
     places::Places,
     planner::Planner,
     refuse,
@@ -85,7 +85,7 @@ impl Session {
     pub fn execute(&mut self, statement: &Statement) -> Result<Outcome> {
         use Kind::{CreateTable, CreateView, Explain, Insert, Query};
         let answer = match &statement.kind {
-            CreateTable(_) | CreateView(_) | Query(_) | Insert(_) | Explain(..) => {
+            CreateTable(_) | CreateView(_) | Query(..) | Insert(_) | Explain(..) => {
                 depth::with_room(|| self.answer(statement))
             }
             // No other statement has anything in it that could be deep.
@@ -132,12 +132,12 @@ impl Session {
                 self.catalog.remove(name, *is_view, *if_exists)?;
                 Ok(Outcome::Done)
             }
-            Kind::Query(query) => Ok(Outcome::Plan(self.select(query, words)?)),
+            Kind::Query(query, emit) => Ok(Outcome::Plan(self.select(query, *emit, words)?)),
             Kind::Insert(into) => Ok(Outcome::Plan(self.insert(into, words)?)),
             Kind::Explain(inner, format) => {
                 let plan = match &**inner {
                     Kind::Insert(into) => self.insert(into, words)?,
-                    Kind::Query(query) => self.select(query, words)?,
+                    Kind::Query(query, emit) => self.select(query, *emit, words)?,
                     _ => return Err(Error::bug("only queries are explained")),
                 };
                 Ok(Outcome::Explain(plan, *format))
@@ -192,8 +192,14 @@ impl Session {
         let plan = || {
             let statements = script::parse(text)?;
             match &statements[..] {
-                [Statement { kind: Kind::Query(query), words }] => self.select_over(streams, query, words),
-                [Statement { kind: Kind::Insert(into), words }] => self.insert_over(streams, into, words),
+                [Statement { kind: Kind::Query(query, emit), words }] => {
+                    emit::check_step(*emit)?;
+                    self.select_over(streams, query, *emit, words)
+                }
+                [Statement { kind: Kind::Insert(into), words }] => {
+                    emit::check_step(into.emit)?;
+                    self.insert_over(streams, into, words)
+                }
                 _ => Err(Error::query("this is not one query").with_hint("write one SELECT")),
             }
         };
@@ -220,20 +226,33 @@ impl Session {
         Planner::new(&self.catalog, &self.connectors, &self.functions, &self.settings)
     }
 
-    fn select(&self, query: &Query, words: &Words) -> Result<Plan> {
-        self.select_over(&[], query, words)
+    fn select(&self, query: &Query, emit: Option<Emit>, words: &Words) -> Result<Plan> {
+        self.select_over(&[], query, emit, words)
     }
 
-    fn select_over(&self, streams: &[(&str, StreamSchema)], query: &Query, words: &Words) -> Result<Plan> {
-        let plan = |query: &Query| self.plan_select(streams, query, words);
+    fn select_over(
+        &self,
+        streams: &[(&str, StreamSchema)],
+        query: &Query,
+        emit: Option<Emit>,
+        words: &Words,
+    ) -> Result<Plan> {
+        let plan = |query: &Query| self.plan_select(streams, query, emit, words);
         plan(query).map_err(|error| diagnose::place(error, query, words, &plan))
     }
 
-    fn plan_select(&self, streams: &[(&str, StreamSchema)], query: &Query, words: &Words) -> Result<Plan> {
+    fn plan_select(
+        &self,
+        streams: &[(&str, StreamSchema)],
+        query: &Query,
+        emit: Option<Emit>,
+        words: &Words,
+    ) -> Result<Plan> {
         let planner = self.planner().over(streams);
         refuse::query(query, words)?;
         clauses::check(query, &self.functions, words)?;
         let plan = planner.query(query).map_err(|error| diagnose::planning(error, words))?;
+        let plan = emit::emitted(plan, emit, words)?;
         self.lower(plan, Sink::Result, &planner, words)
     }
 
@@ -312,7 +331,7 @@ impl Session {
 /// A text that is one expression.
 fn one_expression(text: &str) -> Result<sqlparser::ast::Expr> {
     let statements = script::parse(&format!("SELECT {text}"))?;
-    if let [Statement { kind: Kind::Query(query), .. }] = &statements[..]
+    if let [Statement { kind: Kind::Query(query, None), .. }] = &statements[..]
         && let SetExpr::Select(select) = &*query.body
         && let [SelectItem::UnnamedExpr(written) | SelectItem::ExprWithAlias { expr: written, .. }] =
             &select.projection[..]

@@ -355,16 +355,8 @@ impl Chunk {
         output: &SchemaRef,
         positions: Option<Tells>,
     ) -> Result<Batch> {
-        let passed = asked.layout.passed.iter().zip(output.fields()).map(|(passed, field)| match passed.place {
-            Place::Time => times(bases, field.data_type()),
-            Place::Kept(column) => kept.gather(column, &self.rows),
-        });
-        let mut columns = passed.collect::<Result<Vec<_>>>()?;
-        for (frame, looked) in asked.frames.iter().enumerate() {
-            for call in looked.calls.clone() {
-                columns.push(self.results(call, frame, bases, asked, past, kept)?);
-            }
-        }
+        let mut columns = passed(bases, &self.rows, asked, kept, output)?;
+        columns.extend(self.aggregates(bases, asked, past, kept)?);
         let batch = Batch::new(RecordBatch::try_new(Arc::clone(output), columns)?);
         let batch = match positions {
             None => batch,
@@ -375,6 +367,13 @@ impl Chunk {
         };
         kept.release_all(self.rows.drain(..));
         Ok(batch)
+    }
+
+    /// The results of all aggregates; nobody asks for them again.
+    pub fn aggregates(&mut self, bases: &[Entry], asked: &Asked, past: &Past, kept: &Kept) -> Result<Vec<ArrayRef>> {
+        let of_frame = |(frame, looked): (usize, &Looked)| looked.calls.clone().map(move |call| (call, frame));
+        let calls: Vec<_> = asked.frames.iter().enumerate().flat_map(of_frame).collect();
+        calls.into_iter().map(|(call, frame)| self.results(call, frame, bases, asked, past, kept)).collect()
     }
 
     /// The results of an aggregate.
@@ -427,6 +426,15 @@ impl Chunk {
         let keys = self.keys.capacity() * size_of::<(u32, Range<usize>)>() + self.times.capacity() * size_of::<i64>();
         self.order.capacity() * size_of::<u32>() + self.rows.capacity() * size_of::<At>() + keys + spans + totals
     }
+}
+
+/// The columns of the first input that pass, of rows whose values lie there.
+pub fn passed(bases: &[Entry], rows: &[At], asked: &Asked, kept: &Kept, output: &SchemaRef) -> Result<Vec<ArrayRef>> {
+    let passed = asked.layout.passed.iter().zip(output.fields()).map(|(passed, field)| match passed.place {
+        Place::Time => times(bases, field.data_type()),
+        Place::Kept(column) => kept.gather(column, rows),
+    });
+    passed.collect()
 }
 
 /// The times of rows, as a column of this type.

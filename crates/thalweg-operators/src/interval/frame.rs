@@ -96,6 +96,15 @@ impl Frame {
         }
     }
 
+    /// How far behind a row those may be that see it: from where to where; `None` where that has no end.
+    pub fn seen_from(&self) -> (i64, Option<i64>) {
+        match self.bounds {
+            FrameBounds::Range { from, to } => (to.0.saturating_neg(), from.map(|from| from.0.saturating_neg())),
+            // One row more moves the first one out of the frames of all that come behind it.
+            FrameBounds::Rows(_) => (0, None),
+        }
+    }
+
     /// Which rows before a row it may see, however old they are.
     pub fn spared(&self) -> Option<Spared> {
         match self.bounds {

@@ -30,6 +30,16 @@ pub struct Arrivals {
     pub positions: ScalarBuffer<i64>,
 }
 
+/// What is kept of some rows.
+pub struct Taken {
+    /// When they are, and where they stand.
+    pub arrivals: Arrivals,
+    /// Their keys.
+    pub keys: Vec<ArrayRef>,
+    /// All their columns.
+    pub columns: Vec<ArrayRef>,
+}
+
 impl Input {
     /// The rows of a batch that are on time where time has come to `reached`, `allowed` behind the watermarks; and how many are late.
     pub fn on_time(&self, batch: Batch, reached: Timestamp, allowed: i64) -> Result<(Batch, usize)> {
@@ -45,6 +55,16 @@ impl Input {
         let stay: Vec<u32> = batch.rows().filter(|row| !is_late(*row)).map(|row| row as u32).collect();
         let late = batch.len() - stay.len();
         Ok((batch.with_selection(Selection::new(stay)), late))
+    }
+
+    /// Copies of the selected rows, with their keys.
+    pub fn taken(&self, batch: &Batch, spare: &mut Spare) -> Result<Taken> {
+        let (arrivals, rows) = (self.arrivals(batch)?, selected(batch));
+        let mut copied = |column: &ArrayRef| copied_rows(column, rows.as_ref(), spare);
+        let mut key = |key: &Arc<dyn Expression>| key.evaluate(batch).and_then(|column| copied(&column));
+        let keys = self.keys.iter().map(&mut key).collect::<Result<Vec<_>>>()?;
+        let columns = batch.columns().columns().iter().map(copied).collect::<Result<_>>()?;
+        Ok(Taken { arrivals, keys, columns })
     }
 
     /// Times and positions of the selected rows.

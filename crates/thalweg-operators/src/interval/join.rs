@@ -2,20 +2,21 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch, cast::AsArray};
+use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
     Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Positions, Progress, Result,
-    Snapshot, State, Timestamp, expression::Expression, operator::Search,
+    Snapshot, State, Timestamp, operator::Search,
 };
 use thalweg_plan::node::{Distance, JoinKind};
 
 use super::{
     entry::{At, Entry},
-    input::{Input, copied_rows, selected},
+    input::{Input, Taken},
     kept::{Kept, hashes},
     lines::Lines,
     order::{By, Sorter},
+    pairs::{self, Condition, Pairs},
     places::{of_content, ordered},
     saved::{self, Saved, divided, together},
     waiting::Waiting,
@@ -41,12 +42,10 @@ pub struct IntervalJoin {
     base: usize,
     /// How far behind its base row a member may lie.
     distance: Distance,
-    condition: Option<Condition>,
+    pairs: Pairs,
     key_groups: KeyGroups,
     has_positions: bool,
     output: SchemaRef,
-    /// The types of the inputs' columns.
-    types: [Vec<DataType>; 2],
     batch_rows: usize,
     allowed: i64,
     reached: Timestamp,
@@ -66,15 +65,6 @@ pub struct IntervalJoin {
     sorter: Sorter,
     /// How many rows were looked at since this was last told.
     visited: u64,
-}
-
-/// What must be true of a pair.
-#[derive(Clone, Debug)]
-pub struct Condition {
-    /// A predicate over the columns of a pair.
-    pub predicate: Arc<dyn Expression>,
-    /// The columns of a pair: those of the left input, then those of the right one.
-    pub pair: SchemaRef,
 }
 
 /// How an [`IntervalJoin`] is made.
@@ -151,11 +141,10 @@ impl IntervalJoin {
             input_of,
             base,
             distance: if base == 0 { distance } else { mirrored },
-            condition,
+            pairs: Pairs { types, condition },
             key_groups: parts.key_groups,
             has_positions: parts.has_positions,
             output,
-            types,
             batch_rows: parts.batch_rows,
             allowed: parts.allowed.0,
             reached: Timestamp::MIN,
@@ -236,28 +225,15 @@ impl IntervalJoin {
 
     /// Which of the pairs are what the condition asks for; all, if there is none.
     fn holds(&self, candidates: &[Candidate]) -> Result<Option<BooleanArray>> {
-        let Some(condition) = &self.condition else { return Ok(None) };
+        if self.pairs.condition.is_none() {
+            return Ok(None);
+        }
         let pairs = candidates.iter().filter_map(|candidate| match candidate {
             Candidate::Pair(base, member) => Some((Some(base.at), Some(member.at))),
             _ => None,
         });
         let (bases, members): (Vec<_>, Vec<_>) = pairs.unzip();
-        if bases.is_empty() {
-            return Ok(None);
-        }
-        let columns = self.columns(self.sides(&bases[..], &members[..]), condition.pair.fields().len())?;
-        let batch = Batch::new(RecordBatch::try_new(Arc::clone(&condition.pair), columns)?);
-        let values = condition.predicate.evaluate(&batch)?;
-        let mask = values.as_boolean_opt().ok_or_else(|| Error::bug("a predicate must be a boolean"))?;
-        Ok(Some(mask.clone()))
-    }
-
-    /// The first columns of pairs, of the left and of the right input.
-    fn columns(&self, rows: [&[Option<At>]; 2], count: usize) -> Result<Vec<ArrayRef>> {
-        let sides = self.types.iter().zip(rows).flat_map(|(types, rows)| {
-            types.iter().enumerate().map(move |(column, kind)| self.kept.gather_some(column, rows, kind))
-        });
-        sides.take(count).collect()
+        self.pairs.hold(&self.kept, self.sides(&bases[..], &members[..]))
     }
 
     /// The left and the right ones of base rows and members.
@@ -273,7 +249,7 @@ impl IntervalJoin {
         for candidate in candidates {
             match candidate {
                 Candidate::Pair(base, member) => {
-                    let is_partner = holds.as_ref().is_none_or(|holds| holds.is_valid(pair) && holds.value(pair));
+                    let is_partner = pairs::holds(holds.as_ref(), pair);
                     pair += 1;
                     if !is_partner {
                         continue;
@@ -317,7 +293,8 @@ impl IntervalJoin {
         }
         let at = |side: usize| joined.rows.iter().map(|row| row[side].map(|entry| entry.at)).collect::<Vec<_>>();
         let (bases, members) = (at(0), at(1));
-        let columns = self.columns(self.sides(&bases[..], &members[..]), self.output.fields().len())?;
+        let sides = self.sides(&bases[..], &members[..]);
+        let columns = self.pairs.columns(&self.kept, sides, self.output.fields().len())?;
         let batch = Batch::new(RecordBatch::try_new(Arc::clone(&self.output), columns)?);
         Ok(Some(match self.has_positions {
             false => batch,
@@ -400,11 +377,7 @@ impl Operator for IntervalJoin {
         if batch.is_empty() {
             return Ok(Progress::Done);
         }
-        let (arrivals, rows) = (input.arrivals(&batch)?, selected(&batch));
-        let mut copied = |column: &ArrayRef| copied_rows(column, rows.as_ref(), &mut self.kept.spare);
-        let mut key = |key: &Arc<dyn Expression>| key.evaluate(&batch).and_then(|column| copied(&column));
-        let keys = input.keys.iter().map(&mut key).collect::<Result<Vec<_>>>()?;
-        let columns = batch.columns().columns().iter().map(copied).collect::<Result<_>>()?;
+        let Taken { arrivals, keys, columns } = input.taken(&batch, &mut self.kept.spare)?;
         let count = batch.len();
         let numbers = self.number(&keys, count)?;
         let uses = if number != self.base && self.kind == JoinKind::Full { 2 } else { 1 };

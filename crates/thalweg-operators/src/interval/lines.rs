@@ -229,6 +229,19 @@ impl Lines {
         self.grown += entries.len();
     }
 
+    /// Takes the rows of a key from a time on back, so that others may be put between them.
+    pub fn take_back(&mut self, key: u32, time: i64, taken: &mut Vec<Entry>) {
+        let line = &mut self.lines[key as usize];
+        let stay = line.gone + line.times().partition_point(|other| *other < time);
+        let before = taken.len();
+        taken.extend(line.entries.drain(stay..));
+        line.times.truncate(stay);
+        line.running.iter_mut().for_each(|running| running.truncate(stay));
+        // They come again, and are no more rows than there were. No memory is given back meanwhile.
+        self.rows -= taken.len() - before;
+        self.grown = self.grown.saturating_sub(taken.len() - before);
+    }
+
     /// How many rows there are.
     pub fn rows(&self) -> usize {
         self.rows

@@ -2,6 +2,7 @@
 //!
 //! * [`over`]: aggregates over the rows around each row; [`asked`] which, and [`chunk`] what they come to
 //! * [`join`]: pairs of rows
+//! * [`eager`]: both at once, with corrections
 //! * [`frame`]: which rows around a row are looked at
 //! * [`input`]: rows as they arrive
 //! * [`waiting`]: rows that wait for the watermark
@@ -12,12 +13,14 @@
 //! * [`past`]: what rows come to that are seen for ever, and are gone
 //! * [`layout`]: which columns are kept of a row that aggregates look at
 //! * [`saved`]: rows as a snapshot
+//! * [`pairs`]: what pairs of rows are made of
 //! * [`places`]: where results stand among those of all instances
 //! * [`entry`]: what is known of one row
 
 pub mod asked;
 pub mod blocks;
 pub mod chunk;
+pub mod eager;
 pub mod entry;
 pub mod frame;
 pub mod input;
@@ -27,6 +30,7 @@ pub mod layout;
 pub mod lines;
 pub mod order;
 pub mod over;
+pub mod pairs;
 pub mod past;
 pub mod places;
 pub mod saved;
@@ -37,6 +41,7 @@ pub mod waiting;
 #[cfg(test)]
 mod tests;
 
+pub use eager::{EagerJoin, EagerOver};
 pub use frame::Frame;
 pub use input::Input;
 pub use join::IntervalJoin;

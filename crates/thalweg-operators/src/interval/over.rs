@@ -1,10 +1,11 @@
 //! Aggregates over the rows around each row.
 
-use arrow_array::ArrayRef;
+use std::ops::Range;
+
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
     Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, Snapshot,
-    State, Timestamp, operator::Search,
+    State, Timestamp, operator::Search, snapshot::Reader,
 };
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
     chunk::Chunk,
     entry::{At, BASE, Entry},
     frame::{Frame, Spared},
-    input::Input,
+    input::{Arrivals, Input},
     kept::{Kept, hashes},
     lines::{Before, Lines},
     order::{By, Sorter},
@@ -36,36 +37,36 @@ pub struct Over {
     inputs: Vec<OverInput>,
     /// Which of the inputs the rows of each port belong to.
     input_of: Vec<usize>,
-    asked: Asked,
+    pub(super) asked: Asked,
     key_groups: KeyGroups,
     divided_by: Vec<usize>,
     has_positions: bool,
-    output: SchemaRef,
-    batch_rows: usize,
-    allowed: i64,
+    pub(super) output: SchemaRef,
+    pub(super) batch_rows: usize,
+    pub(super) allowed: i64,
     /// How far behind a row the last one may be that it sees.
     ahead: i64,
     /// How far before it the first one may be; `None` where that has no end.
     back: Option<i64>,
     /// Which rows of each key are seen however old they are.
     spared: Vec<Spared>,
-    reached: Timestamp,
+    pub(super) reached: Timestamp,
     /// What rows come to that were seen for ever, and are gone.
-    past: Past,
-    kept: Kept,
-    lines: Lines,
+    pub(super) past: Past,
+    pub(super) kept: Kept,
+    pub(super) lines: Lines,
     /// Rows that may be seen.
     members: Waiting,
     /// Rows of the first input that wait for those that they see.
     bases: Waiting,
-    due: Vec<Entry>,
+    pub(super) due: Vec<Entry>,
     /// Rows whose results are next, in the order of time.
-    ready: Vec<Entry>,
-    done: usize,
+    pub(super) ready: Vec<Entry>,
+    pub(super) done: usize,
     /// Those of them whose results are being computed, if this has begun.
-    chunk: Chunk,
+    pub(super) chunk: Chunk,
     begun: bool,
-    sorter: Sorter,
+    pub(super) sorter: Sorter,
 }
 
 /// One of the inputs of an [`Over`].
@@ -103,7 +104,7 @@ pub struct Parts {
     pub allowed: Interval,
 }
 
-const VERSION: u16 = 3;
+pub(super) const VERSION: u16 = 3;
 
 /// So many rows are added to running totals together.
 const TOGETHER: usize = 2048;
@@ -164,7 +165,7 @@ impl Over {
     }
 
     /// How far time has come for results.
-    fn final_before(&self) -> Timestamp {
+    pub(super) fn final_before(&self) -> Timestamp {
         self.reached.minus(Interval(self.ahead))
     }
 
@@ -179,7 +180,7 @@ impl Over {
     }
 
     /// Appends the rows that are due to those of their keys.
-    fn append(&mut self) -> Result<()> {
+    pub(super) fn append(&mut self) -> Result<()> {
         let Self { due, kept, lines, sorter, asked, .. } = self;
         sorter.sort(due, By::Key, |rows| hashes(kept, rows))?;
         for first in (0..due.len()).step_by(TOGETHER) {
@@ -190,10 +191,11 @@ impl Over {
         Ok(())
     }
 
-    /// Computes on; returns a batch if one is complete.
-    fn compute(&mut self) -> Result<Option<Batch>> {
-        let Self { asked, lines, past, kept, sorter, chunk, .. } = self;
-        let bases = &self.ready[self.done..self.ready.len().min(self.done + self.batch_rows)];
+    /// Looks on at what the next rows see, a batch of them at most; returns which these are once all is found.
+    pub(super) fn look(&mut self) -> Result<Option<Range<usize>>> {
+        let Self { asked, lines, kept, sorter, chunk, .. } = self;
+        let next = self.done..self.ready.len().min(self.done + self.batch_rows);
+        let bases = &self.ready[next.clone()];
         if !std::mem::replace(&mut self.begun, true) {
             chunk.begin(bases, asked, lines, kept, sorter)?;
         }
@@ -201,15 +203,23 @@ impl Over {
             return Ok(None);
         }
         self.begun = false;
-        self.done += bases.len();
+        self.done = next.end;
+        Ok(Some(next))
+    }
+
+    /// Computes on; returns a batch if one is complete.
+    fn compute(&mut self) -> Result<Option<Batch>> {
+        let Some(computed) = self.look()? else { return Ok(None) };
+        let Self { asked, past, kept, chunk, .. } = self;
+        let bases = &self.ready[computed];
         let tells = if self.inputs[0].input.has_own_positions { Tells::Position } else { Tells::Content };
         let positions = self.has_positions.then_some(tells);
         chunk.batch(bases, asked, past, kept, &self.output, positions).map(Some)
     }
 
-    /// Drops what nobody will look at any more; returns how long it was there for nobody.
-    fn expire(&mut self) -> Result<Interval> {
-        let Self { kept, lines, past, asked, members, bases, back, spared, .. } = self;
+    /// Drops rows that nobody will look at any more; returns how long they were there for nobody.
+    pub(super) fn drop_unseen(&mut self) -> Result<Interval> {
+        let Self { kept, lines, past, asked, back, spared, .. } = self;
         let mut lag = Interval::ZERO;
         if let Some(back) = back {
             let next = self.reached.minus(Interval(self.ahead));
@@ -233,6 +243,13 @@ impl Over {
             past.add(&gone, asked, kept)?;
             kept.release_all(gone.iter().map(|entry| entry.at));
         }
+        Ok(lag)
+    }
+
+    /// Drops what nobody will look at any more; returns how long it was there for nobody.
+    fn expire(&mut self) -> Result<Interval> {
+        let lag = self.drop_unseen()?;
+        let Self { lines, past, members, bases, .. } = self;
         let waiting = members.rows() + bases.rows() + past.keys();
         if lines.is_sparse(waiting) {
             let mut is_wanted: Vec<bool> = (0..lines.keys() as u32).map(|key| past.has(key)).collect();
@@ -249,17 +266,54 @@ impl Over {
         Ok(lag)
     }
 
-    /// Takes in rows with what is kept of them: `entry` says what is known of each, in this batch.
-    fn put(&mut self, input: usize, columns: Vec<ArrayRef>, rows: usize, entry: impl Fn(usize, u32) -> Entry) {
-        let is_base = input == 0;
-        let is_seen = !is_base || self.asked.is_base_seen;
-        let uses = rows * (usize::from(is_base) + usize::from(is_seen));
-        let batch = self.kept.keep(columns, uses);
-        if is_seen {
-            self.members.put(rows, |row| entry(row, batch));
+    /// The rows of a batch that are on time, with what is kept of them.
+    pub(super) fn arrive(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Option<Arrived>> {
+        let number = self.input_of[port];
+        let OverInput { input, calls } = &self.inputs[number];
+        let (batch, late) = input.on_time(batch, self.reached, self.allowed)?;
+        out.count_late(late);
+        if batch.is_empty() {
+            return Ok(None);
         }
-        if is_base {
-            self.bases.put(rows, |row| entry(row, batch));
+        let arrivals = input.arrivals(&batch)?;
+        let values = Values::new(&input.keys, calls, &batch)?;
+        let keys = self.lines.encoder().encode(&values.keys, values.count)?;
+        let keys = self.lines.number(&keys, values.count);
+        let is_base = number == 0;
+        let is_seen = !is_base || self.asked.is_base_seen;
+        let columns = self.asked.layout.columns(values, is_base.then_some(&batch), &mut self.kept.spare)?;
+        let uses = keys.len() * (usize::from(is_base) + usize::from(is_seen));
+        let batch = self.kept.keep(columns, uses);
+        Ok(Some(Arrived { is_base, is_seen, batch, keys, arrivals, rank: if is_base { BASE } else { number as u32 } }))
+    }
+}
+
+/// Rows that have arrived, and are kept.
+pub(super) struct Arrived {
+    /// Whether there are results for them.
+    pub is_base: bool,
+    /// Whether others see them.
+    pub is_seen: bool,
+    batch: u32,
+    keys: Vec<u32>,
+    arrivals: Arrivals,
+    rank: u32,
+}
+
+impl Arrived {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// What is known of one.
+    pub fn entry(&self, row: usize) -> Entry {
+        Entry {
+            time: self.arrivals.times[row],
+            position: self.arrivals.positions[row],
+            key: self.keys[row],
+            rank: self.rank,
+            at: At { batch: self.batch, row: row as u32 },
         }
     }
 }
@@ -270,27 +324,14 @@ impl Operator for Over {
     }
 
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
-        let number = self.input_of[port];
-        let OverInput { input, calls } = &self.inputs[number];
-        let (batch, late) = input.on_time(batch, self.reached, self.allowed)?;
-        out.count_late(late);
-        if batch.is_empty() {
-            return Ok(Progress::Done);
+        if let Some(arrived) = self.arrive(port, batch, out)? {
+            if arrived.is_seen {
+                self.members.put(arrived.len(), |row| arrived.entry(row));
+            }
+            if arrived.is_base {
+                self.bases.put(arrived.len(), |row| arrived.entry(row));
+            }
         }
-        let arrivals = input.arrivals(&batch)?;
-        let values = Values::new(&input.keys, calls, &batch)?;
-        let keys = self.lines.encoder().encode(&values.keys, values.count)?;
-        let numbers = self.lines.number(&keys, values.count);
-        let columns = self.asked.layout.columns(values, (number == 0).then_some(&batch), &mut self.kept.spare)?;
-        let rank = if number == 0 { BASE } else { number as u32 };
-        let entry = |row: usize, batch: u32| Entry {
-            time: arrivals.times[row],
-            position: arrivals.positions[row],
-            key: numbers[row],
-            rank,
-            at: At { batch, row: row as u32 },
-        };
-        self.put(number, columns, numbers.len(), entry);
         Ok(Progress::Done)
     }
 
@@ -331,9 +372,14 @@ const IS_MEMBER: i64 = 2;
 
 impl Over {
     /// What there is of each of so many key groups, of which each key has this place.
-    fn saved(&self, places: &[Option<usize>], count: usize) -> Result<Vec<Snapshot>> {
+    pub(super) fn saved<'a>(
+        &'a self,
+        bases: impl Iterator<Item = &'a Entry>,
+        places: &[Option<usize>],
+        count: usize,
+    ) -> Result<Vec<Snapshot>> {
         let members = self.lines.iter().chain(self.members.iter()).map(|entry| (*entry, IS_MEMBER));
-        let bases = self.bases.iter().map(|entry| (*entry, IS_BASE));
+        let bases = bases.map(|entry| (*entry, IS_BASE));
         let divided = divided(members.chain(bases), places, count).into_iter().enumerate();
         let saved = divided.map(|(place, entries)| {
             let mut snapshot = Snapshot::new(VERSION);
@@ -352,12 +398,12 @@ impl Over {
     }
 
     /// The place of each key's group among these.
-    fn places(&self, groups: &[KeyGroup]) -> Result<Vec<Option<usize>>> {
+    pub(super) fn places(&self, groups: &[KeyGroup]) -> Result<Vec<Option<usize>>> {
         self.lines.places(self.key_groups, &self.divided_by, groups)
     }
 
     /// Drops all there is of keys that have a place.
-    fn drop_placed(&mut self, places: &[Option<usize>]) -> Result<()> {
+    pub(super) fn drop_placed(&mut self, places: &[Option<usize>]) -> Result<()> {
         let Self { kept, lines, past, members, bases, .. } = self;
         lines.forget(|key| places[key as usize].is_some(), |at| kept.release(at));
         for waiting in [members, bases] {
@@ -373,19 +419,16 @@ impl Over {
     }
 }
 
-impl State for Over {
-    fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
-        let mut saved = self.saved(&self.places(&[group])?, 1)?;
-        saved.pop().ok_or_else(|| Error::bug("a key group was saved as nothing"))
-    }
-
-    fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
-        let mut snapshot = snapshot.read(VERSION)?;
+impl Over {
+    /// Reads the rows of a key group; returns those that wait for what they see, in the order in which they were written. The others are
+    /// there at once if `is_eager`, and wait for the watermark if not.
+    pub(super) fn read(&mut self, snapshot: &mut Reader<'_>, is_eager: bool) -> Result<Vec<Entry>> {
         let reached = Timestamp(snapshot.number()?);
         self.reached = self.reached.max(reached);
         let key_columns = self.inputs[0].input.keys.len();
+        let mut bases = Vec::new();
         for is_base in [true, false] {
-            let Some(saved) = Saved::read(&mut snapshot, key_columns)? else { continue };
+            let Some(saved) = Saved::read(snapshot, key_columns)? else { continue };
             let keys = self.lines.encoder().encode(saved.keys(), saved.len())?;
             let numbers = self.lines.number(&keys, saved.len());
             let uses = (0..saved.len()).map(|row| saved.parts(row).count_ones() as usize).sum();
@@ -398,16 +441,28 @@ impl State for Over {
                 let (entry, parts) = (saved.entry(row, key, batch), saved.parts(row));
                 match () {
                     _ if parts & IS_MEMBER == 0 => {}
-                    _ if entry.time < reached.0 => self.due.push(entry),
+                    _ if is_eager || entry.time < reached.0 => self.due.push(entry),
                     _ => self.members.put(1, |_| entry),
                 }
-                if parts & IS_BASE != 0 {
-                    self.bases.put(1, |_| entry);
-                }
+                bases.extend((parts & IS_BASE != 0).then_some(entry));
             }
         }
-        self.past.load(&mut snapshot, key_columns, &mut self.lines, &self.asked)?;
-        self.append()
+        self.past.load(snapshot, key_columns, &mut self.lines, &self.asked)?;
+        self.append()?;
+        Ok(bases)
+    }
+}
+
+impl State for Over {
+    fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
+        let mut saved = self.saved(self.bases.iter(), &self.places(&[group])?, 1)?;
+        saved.pop().ok_or_else(|| Error::bug("a key group was saved as nothing"))
+    }
+
+    fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
+        let bases = self.read(&mut snapshot.read(VERSION)?, false)?;
+        self.bases.put(bases.len(), |row| bases[row]);
+        Ok(())
     }
 
     fn forget(&mut self, group: KeyGroup) -> Result<()> {
@@ -416,7 +471,7 @@ impl State for Over {
 
     fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Snapshot>> {
         let places = self.places(groups)?;
-        let saved = self.saved(&places, groups.len())?;
+        let saved = self.saved(self.bases.iter(), &places, groups.len())?;
         self.drop_placed(&places)?;
         Ok(saved)
     }

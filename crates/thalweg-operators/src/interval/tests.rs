@@ -17,7 +17,7 @@ use thalweg_core::{
 use thalweg_memory::kernels::hash::hash_columns;
 use thalweg_plan::node::{Distance, FrameBounds, JoinKind};
 
-use super::{Frame, Input, IntervalJoin, Over, join, join::Condition, over};
+use super::{EagerJoin, EagerOver, Frame, Input, IntervalJoin, Over, join, over, pairs::Condition};
 use crate::aggregate::{Call, functions::native};
 
 #[derive(Debug)]
@@ -45,20 +45,20 @@ impl Expression for Less {
     }
 }
 
-const KEY_GROUPS: u16 = 8;
+pub(super) const KEY_GROUPS: u16 = 8;
 
 /// How far rows are out of order.
 const DISORDER: i64 = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Row {
-    time: i64,
-    key: Option<i64>,
-    value: Option<i64>,
-    position: i64,
+pub(super) struct Row {
+    pub time: i64,
+    pub key: Option<i64>,
+    pub value: Option<i64>,
+    pub position: i64,
 }
 
-fn fields() -> Vec<Field> {
+pub(super) fn fields() -> Vec<Field> {
     let kinds = [DataType::Timestamp(TimeUnit::Microsecond, None), DataType::Int64, DataType::Int64, DataType::Int64];
     kinds.into_iter().enumerate().map(|(i, kind)| Field::new(format!("c{i}"), kind, true)).collect()
 }
@@ -79,11 +79,11 @@ fn group_of(row: &Row) -> KeyGroup {
     KeyGroups::new(KEY_GROUPS).unwrap().of(hash_columns(&[key], 1).unwrap()[0])
 }
 
-fn input() -> Input {
+pub(super) fn input() -> Input {
     Input { time: 0, position: Some(3), has_own_positions: true, keys: vec![Arc::new(Column(1))] }
 }
 
-fn calls() -> Vec<Call> {
+pub(super) fn calls() -> Vec<Call> {
     let call = |name: &str, output: DataType| {
         let signature =
             Signature { name, arguments: &[DataType::Int64], is_distinct: false, output: &output, exact_floats: true };
@@ -118,16 +118,16 @@ fn rows(random: &mut StdRng, count: usize, keys: i64) -> [Vec<Row>; 2] {
 }
 
 /// Instances that share rows by key group, and what came out of each.
-struct Team<'a> {
+pub(super) struct Team<'a> {
     make: &'a dyn Fn() -> Box<dyn Operator>,
-    members: Vec<Box<dyn Operator>>,
+    pub members: Vec<Box<dyn Operator>>,
     owner: Vec<usize>,
-    found: Vec<Vec<String>>,
+    pub found: Vec<Vec<String>>,
     frontier: Frontier,
 }
 
 impl Team<'_> {
-    fn new(make: &dyn Fn() -> Box<dyn Operator>, members: usize) -> Team<'_> {
+    pub fn new(make: &dyn Fn() -> Box<dyn Operator>, members: usize) -> Team<'_> {
         Team {
             make,
             members: (0..members).map(|_| make()).collect(),
@@ -137,7 +137,7 @@ impl Team<'_> {
         }
     }
 
-    fn put(&mut self, port: usize, rows: &[Row], room: usize) {
+    pub fn put(&mut self, port: usize, rows: &[Row], room: usize) {
         for member in 0..self.members.len() {
             let mine = rows.iter().filter(|row| self.owner[group_of(row).0 as usize] == member).copied();
             let mine: Vec<_> = mine.collect();
@@ -147,7 +147,7 @@ impl Team<'_> {
         }
     }
 
-    fn advance(&mut self, port: usize, time: Timestamp, room: usize) {
+    pub fn advance(&mut self, port: usize, time: Timestamp, room: usize) {
         if self.frontier.advance(port, time) {
             let frontier = self.frontier.clone();
             (0..self.members.len()).for_each(|m| self.call(m, room, |operator, out| operator.on_time(&frontier, out)));
@@ -200,7 +200,7 @@ impl Team<'_> {
     }
 
     /// All goes on with fresh operators.
-    fn restart(&mut self) {
+    pub fn restart(&mut self) {
         let groups = || (0..KEY_GROUPS).map(KeyGroup);
         for member in 0..self.members.len() {
             let mut fresh = (self.make)();
@@ -265,6 +265,29 @@ fn run(
         found.sort();
     }
     found
+}
+
+/// The rows, sorted, that are left of those that end with what becomes of them.
+fn folded(rows: Vec<String>) -> Vec<String> {
+    let mut left: Vec<String> = Vec::new();
+    for row in rows {
+        let (row, op) = row.rsplit_once(' ').unwrap();
+        match op {
+            "+I" | "+U" => left.push(row.to_string()),
+            _ => {
+                let found = left.iter().rposition(|other| other == row);
+                left.swap_remove(found.unwrap_or_else(|| panic!("{op} {row:?} takes out what is not there")));
+            }
+        }
+    }
+    left.sort();
+    left
+}
+
+/// The columns of eager results.
+pub(super) fn with_op(columns: &Schema) -> SchemaRef {
+    let fields = columns.fields().iter().cloned().chain([Arc::new(Field::new("op", DataType::Utf8, false))]);
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// Says where two results differ first.
@@ -343,23 +366,23 @@ fn a_join_gives_the_pairs_of_nested_loops() {
         let pair: SchemaRef = Arc::new(Schema::new([fields(), fields()].concat()));
         let only_left = matches!(kind, JoinKind::Semi | JoinKind::Anti);
         let types: Vec<_> = fields().iter().map(|field| field.data_type().clone()).collect();
-        let make = || {
-            let parts = join::Parts {
-                kind,
-                inputs: [input(), input()].map(|input| Input { has_own_positions: seed % 4 == 0, ..input }),
-                input_of: vec![0, 1],
-                types: [types.clone(), types.clone()],
-                key_types: vec![DataType::Int64],
-                distance,
-                condition: has_condition.then(|| Condition { predicate: Arc::new(Less), pair: Arc::clone(&pair) }),
-                output: if only_left { Arc::new(Schema::new(fields())) } else { Arc::clone(&pair) },
-                batch_rows: 9,
-                key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
-                has_positions: seed % 2 == 0,
-                allowed: Interval(0),
-            };
-            Box::new(IntervalJoin::new(parts).unwrap()) as Box<dyn Operator>
+        let output = if only_left { Arc::new(Schema::new(fields())) } else { Arc::clone(&pair) };
+        let parts = |output: SchemaRef| join::Parts {
+            kind,
+            inputs: [input(), input()].map(|input| Input { has_own_positions: seed % 4 == 0, ..input }),
+            input_of: vec![0, 1],
+            types: [types.clone(), types.clone()],
+            key_types: vec![DataType::Int64],
+            distance,
+            condition: has_condition.then(|| Condition { predicate: Arc::new(Less), pair: Arc::clone(&pair) }),
+            output,
+            batch_rows: 9,
+            key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+            has_positions: seed % 2 == 0,
+            allowed: Interval(0),
         };
+        let make = || Box::new(IntervalJoin::new(parts(Arc::clone(&output))).unwrap()) as Box<dyn Operator>;
+        let eager = || Box::new(EagerJoin::new(parts(with_op(&output))).unwrap()) as Box<dyn Operator>;
         let mut expected = joined(kind, distance, has_condition, &rows[0], &rows[1]);
         let mut found = run(&make, &rows, random, 1);
         if kind == JoinKind::Full {
@@ -370,6 +393,10 @@ fn a_join_gives_the_pairs_of_nested_loops() {
         expected.sort();
         let found = run(&make, &rows, random, 3);
         same(&found, &expected, &format!("seed {seed}: {kind:?} {distance:?}, three instances"));
+        for members in [1, 3] {
+            let found = folded(run(&eager, &rows, random, members));
+            same(&found, &expected, &format!("seed {seed}: {kind:?} {distance:?}, eager, {members} instances"));
+        }
     }
 }
 
@@ -449,25 +476,26 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
         let passes = if seed % 3 == 0 { vec![0, 1, 3] } else { vec![0, 1, 2, 3] };
         let passed = passes.iter().map(|column: &usize| fields()[*column].clone());
         let output: SchemaRef = Arc::new(Schema::new(passed.chain(whole).collect::<Vec<_>>()));
-        let make = || {
+        let parts = |output: SchemaRef| {
             let calls = [calls(), calls()].concat();
             let input = || Input { has_own_positions: seed % 4 == 0, ..input() };
             let over = || over::OverInput { input: input(), calls: calls.clone() };
-            let parts = over::Parts {
+            over::Parts {
                 inputs: vec![over(), over()],
                 input_of: vec![0, 1],
                 key_types: vec![DataType::Int64],
                 passes: passes.clone(),
                 frames: frames.iter().map(|frame| (frame.clone(), 4)).collect(),
-                output: Arc::clone(&output),
+                output,
                 batch_rows: 9,
                 key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
                 divided_by: vec![0],
                 has_positions: seed % 2 == 0,
                 allowed: Interval(0),
-            };
-            Box::new(Over::new(parts).unwrap()) as Box<dyn Operator>
+            }
         };
+        let make = || Box::new(Over::new(parts(Arc::clone(&output))).unwrap()) as Box<dyn Operator>;
+        let eager = || Box::new(EagerOver::new(parts(with_op(&output))).unwrap()) as Box<dyn Operator>;
         let [one, two] = frames.each_ref().map(|frame| aggregated(frame, &rows[0], &rows[1]));
         let both = one.iter().zip(&two).map(|(one, two)| {
             let values = one.split(' ').chain(two.split(' ').skip(4)).enumerate();
@@ -478,6 +506,10 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
         same(&run(&make, &rows, random, 1), &expected, &format!("seed {seed}: {frames:?}"));
         expected.sort();
         same(&run(&make, &rows, random, 3), &expected, &format!("seed {seed}: {frames:?}, three instances"));
+        for members in [1, 3] {
+            let found = folded(run(&eager, &rows, random, members));
+            same(&found, &expected, &format!("seed {seed}: {frames:?}, eager, {members} instances"));
+        }
     }
 }
 
@@ -634,45 +666,46 @@ fn what_nobody_can_see_any_more_takes_no_memory() {
         excludes_time: false,
         excludes_base: false,
     };
-    let over = || {
+    let over = |output: SchemaRef| {
         let over = || over::OverInput { input: input(), calls: calls() };
-        let parts = over::Parts {
+        over::Parts {
             inputs: vec![over(), over()],
             input_of: vec![0, 1],
             key_types: vec![DataType::Int64],
             passes: (0..fields().len()).collect(),
             frames: vec![(frame.clone(), 4)],
-            output: Arc::clone(&output),
+            output,
             batch_rows: 1000,
             key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
             divided_by: vec![0],
             has_positions: false,
             allowed: Interval(0),
-        };
-        Box::new(Over::new(parts).unwrap()) as Box<dyn Operator>
+        }
     };
     let pair: SchemaRef = Arc::new(Schema::new([fields(), fields()].concat()));
     let types: Vec<_> = fields().iter().map(|field| field.data_type().clone()).collect();
-    let join = || {
-        let parts = join::Parts {
-            kind: JoinKind::Full,
-            inputs: [input(), input()],
-            input_of: vec![0, 1],
-            types: [types.clone(), types.clone()],
-            key_types: vec![DataType::Int64],
-            distance: Distance { from: Interval(-50), to: Interval(50) },
-            condition: None,
-            output: Arc::clone(&pair),
-            batch_rows: 1000,
-            key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
-            has_positions: false,
-            allowed: Interval(0),
-        };
-        Box::new(IntervalJoin::new(parts).unwrap()) as Box<dyn Operator>
+    let join = |output: SchemaRef| join::Parts {
+        kind: JoinKind::Full,
+        inputs: [input(), input()],
+        input_of: vec![0, 1],
+        types: [types.clone(), types.clone()],
+        key_types: vec![DataType::Int64],
+        distance: Distance { from: Interval(-50), to: Interval(50) },
+        condition: None,
+        output,
+        batch_rows: 1000,
+        key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+        has_positions: false,
+        allowed: Interval(0),
     };
+    let final_over = || Box::new(Over::new(over(Arc::clone(&output))).unwrap()) as Box<dyn Operator>;
+    let eager_over = || Box::new(EagerOver::new(over(with_op(&output))).unwrap()) as Box<dyn Operator>;
+    let final_join = || Box::new(IntervalJoin::new(join(Arc::clone(&pair))).unwrap()) as Box<dyn Operator>;
+    let eager_join = || Box::new(EagerJoin::new(join(with_op(&pair))).unwrap()) as Box<dyn Operator>;
+    let all: [&dyn Fn() -> Box<dyn Operator>; 4] = [&final_over, &final_join, &eager_over, &eager_join];
     // Few keys again and again, and keys that never come again.
     for keys in [10, 1_000_000] {
-        for make in [&over as &dyn Fn() -> Box<dyn Operator>, &join] {
+        for make in all {
             let mut team = Team::new(make, 1);
             let bytes = |team: &mut Team<'_>| team.members[0].state().unwrap().bytes();
             for step in 0..400 {

@@ -169,6 +169,15 @@ impl Running {
         }
     }
 
+    /// Takes all but the first rows back.
+    pub fn truncate(&mut self, rows: usize) {
+        match &mut self.sums {
+            Sums::Narrow(sums) => sums.truncate(rows + 1),
+            Sums::Wide(sums) => sums.truncate(rows + 1),
+        }
+        self.counts.truncate(rows + 1);
+    }
+
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
         let sums = match &self.sums {

@@ -241,7 +241,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        node::{Filter, Over},
+        node::{Emission, Filter, Over},
         parallel::{Route, parallelize, testing::union_of_two},
     };
 
@@ -267,7 +267,13 @@ mod tests {
         let both = (2, 4, vec!["a + Int64(1)".to_string(), "b + Int64(1)".to_string()]);
         assert_eq!(divided(&[], vec![aggregate()]), both);
         assert_eq!(divided(&[("parallel.strategy", "query-cluster")], vec![aggregate()]), both);
-        let over = Over { times: vec![0], keys: vec![col("k")], passes: vec![0], frames: Vec::new() };
+        let over = Over {
+            times: vec![0],
+            keys: vec![col("k")],
+            passes: vec![0],
+            frames: Vec::new(),
+            emission: Emission::default(),
+        };
         assert_eq!(divided(&[], vec![Node::Over(over.clone())]).1, 4);
         let alone = (1, 1, vec![]);
         assert_eq!(divided(&[("parallel.strategy", "operator-cluster")], vec![aggregate()]), alone);

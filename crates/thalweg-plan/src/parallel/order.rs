@@ -1,7 +1,7 @@
 //! Which edges put the rows of several instances in order.
 //!
 //! The rows of an aggregate come in an order that is promised; those of several of its instances do if a gather puts them there. It
-//! does where somebody sees their order.
+//! does where somebody sees their order. Results that come out before they are final have none.
 
 use crate::{
     Node, NodeId, Plan,
@@ -11,7 +11,16 @@ use crate::{
 /// How the only instance of a subquery that begins with this node takes the rows of the instances of another, which are an
 /// aggregate's that were divided by keys, or not.
 pub fn merge(plan: &Plan, first: NodeId, is_divided: bool) -> Merge {
-    if is_divided && sees_order(plan, first) { plan.settings.merge } else { Merge::Arrival }
+    if is_divided && sees_order(plan, first) && !takes_eager(plan, first) {
+        plan.settings.merge
+    } else {
+        Merge::Arrival
+    }
+}
+
+/// Whether a node takes results that are not final yet, which nothing behind them makes final.
+fn takes_eager(plan: &Plan, id: NodeId) -> bool {
+    plan.node(id).inputs.iter().any(|input| plan.node(*input).node.is_eager() || takes_eager(plan, *input))
 }
 
 /// Whether a node needs the rows of all instances of a divided aggregate at one place, and in order, although it might be divided,
@@ -53,7 +62,7 @@ mod tests {
     use super::*;
     use crate::{
         Settings, StreamSchema,
-        node::{Aggregate, Filter, Function, Limit, Sink, Sort, Split, Values, Windowing},
+        node::{Aggregate, Emission, Filter, Function, Limit, Over, Sink, Sort, Split, Values, Windowing},
         parallel::{ParallelPlan, Route, parallelize},
     };
 
@@ -128,6 +137,24 @@ mod tests {
         assert_eq!(to(vec![Node::Union, filter(), sort(), limit()]), arrival);
         assert_eq!(to(vec![aggregate(0)]), arrival);
         assert_eq!(to(vec![aggregate(1)]), ("keyed".to_string(), 4));
+    }
+
+    #[test]
+    fn results_that_are_not_final_are_taken_as_they_arrive() {
+        let behind = |emission: Emission| {
+            let over = Over { times: vec![0], keys: vec![lit(1)], passes: vec![0], frames: Vec::new(), emission };
+            let mut plan = Plan::new(settings(&[]));
+            let mut last = Vec::new();
+            for node in
+                [Node::Values(Values { rows: Vec::new() }), Node::Over(over), filter(), Node::Sink(Sink::Result)]
+            {
+                last = vec![plan.add(node, last, stream())];
+            }
+            let cut = parallelize(&plan);
+            (cut.subqueries[2].inputs[0].route.clone(), cut.has_positions(NodeId(1)))
+        };
+        assert_eq!(behind(Emission::OnWatermark), (Route::Gather(Merge::Ordered), true));
+        assert_eq!(behind(Emission::Eager), (Route::Gather(Merge::Arrival), false));
     }
 
     #[test]

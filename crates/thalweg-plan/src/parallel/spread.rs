@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        node::{Aggregate, Limit, Over, Windowing},
+        node::{Aggregate, Emission, Limit, Over, Windowing},
         parallel::{Route, parallelize, testing::union_of_two},
         render::{Notes, text},
     };
@@ -173,7 +173,13 @@ mod tests {
     }
 
     fn over() -> Node {
-        Node::Over(Over { times: vec![0], keys: vec![col("k")], passes: vec![0], frames: Vec::new() })
+        Node::Over(Over {
+            times: vec![0],
+            keys: vec![col("k")],
+            passes: vec![0],
+            frames: Vec::new(),
+            emission: Emission::default(),
+        })
     }
 
     /// The nodes without where they run.

@@ -89,6 +89,16 @@ pub(super) fn plan_message(message: &str, words: &Words, place: Option<Span>) ->
             .with_hint("cast one to the other's type")
             .at(clause("VALUES"));
     }
+    if let Some((position, count)) = message
+        .to_lowercase()
+        .split_once("order by column out of bounds, specified: ")
+        .and_then(|(_, rest)| rest.split_once(", max: "))
+    {
+        let columns = if count == "1" { "column" } else { "columns" };
+        return Error::query(format!("ORDER BY {position}, and SELECT has {count} {columns}"))
+            .with_hint("columns are counted from 1")
+            .at(place.unwrap_or(words.start()));
+    }
     if message.contains("HAVING clause references") {
         return Error::query("HAVING looks at groups, and a column of single rows stands in it")
             .with_hint("add the column to GROUP BY, or put it into an aggregate such as max(…)")

@@ -219,6 +219,7 @@ impl Lowering<'_> {
                 is_cumulating: self.is_cumulating(&stream),
             }),
             position: None,
+            op: None,
             is_bounded: input.is_bounded,
         };
         let node = Node::Aggregate(Aggregate { windowing, keys, aggregates });

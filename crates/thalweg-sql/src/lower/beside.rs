@@ -106,11 +106,11 @@ impl Lowering<'_> {
         bounds: FrameBounds,
         most: Option<usize>,
         calls: Vec<(AggregateFunction, Field)>,
-    ) -> NodeId {
+    ) -> Result<NodeId> {
         let Beside { nodes, times, keys, width, .. } = beside;
         // Without an aggregate nobody looks at the other side.
         if calls.is_empty() {
-            return nodes[0];
+            return Ok(nodes[0]);
         }
         let [base, other] = nodes.map(|node| self.plan.node(node).schema.clone());
         let given = base.columns.fields().iter().map(|field| field.as_ref().clone());
@@ -122,7 +122,9 @@ impl Lowering<'_> {
         let frame = Frame { bounds, most, excludes_row: true, excludes_time: false, excludes_base: true, aggregates };
         let is_bounded = base.is_bounded && other.is_bounded;
         let schema = StreamSchema { columns, window: None, is_bounded, ..base };
-        let over = Over { times: times.to_vec(), keys, passes: (0..first).collect(), frames: vec![frame] };
+        let (schema, emission) = self.emission(&nodes, schema)?;
+        let passes = (0..first).collect();
+        let over = Over { times: times.to_vec(), keys, passes, frames: vec![frame], emission };
         let over = self.plan.add(Node::Over(over), nodes.to_vec(), schema.clone());
         // What made both sides alike goes no further.
         let mut map = MapBuilder::default();
@@ -130,7 +132,7 @@ impl Lowering<'_> {
             let field = schema.columns.field(number);
             map.add(column(field), field.as_ref().clone(), Some(number));
         }
-        self.add_map(over, map)
+        Ok(self.add_map(over, map))
     }
 }
 

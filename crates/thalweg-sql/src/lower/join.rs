@@ -55,7 +55,8 @@ impl Lowering<'_> {
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let condition = conjunction(conditions.others).map(|condition| both.rebase(&condition, &pair)).transpose();
         let condition = condition.map_err(|error| diagnose::planning(error, self.words))?;
-        let node = IntervalJoin { kind, keys, times: [left_time, right_time], distance, condition, pair };
+        let (schema, emission) = self.emission(&[left.node, right.node], schema)?;
+        let node = IntervalJoin { kind, keys, times: [left_time, right_time], distance, condition, pair, emission };
         let id = self.plan.add(Node::IntervalJoin(node), vec![left.node, right.node], schema);
         let slots = if is_half(kind) { left.slots } else { both.slots };
         Ok(Stream { node: id, columns: Arc::clone(&join.schema), slots, pending: None })
@@ -72,13 +73,14 @@ impl Lowering<'_> {
             },
             window: None,
             position: None,
+            op: None,
             is_bounded: left.is_bounded && right.is_bounded,
         }
     }
 
     /// One side with the columns that are read, its event time, and where its rows stand in their source.
     pub(super) fn side(&mut self, input: &LogicalPlan) -> Result<Stream> {
-        let stream = self.with_positions(true, |lowering| lowering.node(input))?;
+        let stream = self.below(|lowering| lowering.node(input))?;
         let stream = self.settle(stream)?;
         let schema = self.schema(&stream);
         let mut needed: BTreeSet<usize> = stream.slots.iter().filter_map(|slot| slot.column()).collect();

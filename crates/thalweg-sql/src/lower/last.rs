@@ -69,7 +69,7 @@ impl Lowering<'_> {
             (function, field.clone().with_name(format!("last {}", field.name())))
         });
         let calls = calls.collect();
-        let node = self.over_others(beside, bounds, Some(1), calls);
+        let node = self.over_others(beside, bounds, Some(1), calls)?;
         let slots = (width..).map(Slot::Column).take(right.slots.len());
         let slots = left.slots.iter().copied().chain(slots).collect();
         let stream = Stream { node, columns: Arc::clone(&join.schema), slots, pending: None };

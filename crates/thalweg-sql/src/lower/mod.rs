@@ -13,6 +13,7 @@
 //! * [`position`]: where rows stand in their source, if somebody asks
 //! * [`join`], [`distance`]: pairs of rows whose event times lie close to each other
 //! * [`last`]: the last row of another stream, for each row
+//! * [`eager`]: results that come out before they are final
 //! * [`of_rows`]: GROUP BY over a join whose groups are rows of one side
 //! * [`beside`]: another stream beside a base, as both of these need it
 //! * [`names`]: names of columns that nobody named
@@ -20,6 +21,7 @@
 mod aggregate;
 mod beside;
 mod distance;
+mod eager;
 mod join;
 mod last;
 mod names;
@@ -38,21 +40,21 @@ use std::{
 use arrow_schema::{DataType, Field};
 use datafusion_common::{Column, DFSchema, DFSchemaRef};
 use datafusion_expr::{Expr, ExprSchemable, FetchType, LogicalPlan, SkipType, lit, utils::split_conjunction};
-use thalweg_core::{Error, Result};
+use thalweg_core::{Error, Result, error::Span};
 use thalweg_plan::{
     Node, NodeId, Plan, Settings, StreamSchema,
     node::{Anchor, Filter, Limit, Map, Sink, Sort, SortKey, Source, Values},
     schema::WindowColumns,
 };
 
-use crate::{diagnose, last::LastNode, over::OverNode, planner::Readable, script::Words};
+use crate::{diagnose, emit::EagerNode, last::LastNode, over::OverNode, planner::Readable, script::Words};
 use position::position_field;
 use stream::{Slot, Stream};
 
 /// A plan that gives the logical plan's columns to the sink.
 pub(crate) fn lower(logical: &LogicalPlan, sink: Sink, settings: &Settings, words: &Words) -> Result<Plan> {
     let plan = Plan::new(settings.clone());
-    let mut lowering = Lowering { plan, words, tables: names::tables(logical), wants_positions: false };
+    let mut lowering = Lowering { plan, words, tables: names::tables(logical), wants_positions: false, eager: None };
     let stream = lowering.root(logical)?;
     let stream = lowering.exactly(stream)?;
     let schema = lowering.schema(&stream).clone();
@@ -66,6 +68,8 @@ struct Lowering<'a> {
     tables: HashSet<String>,
     /// Whether somebody above asks where rows stand in their source.
     wants_positions: bool,
+    /// Where EMIT EAGER is written, as long as the node is looked for that it is about.
+    eager: Option<Span>,
 }
 
 impl Lowering<'_> {
@@ -82,6 +86,7 @@ impl Lowering<'_> {
     }
 
     fn node(&mut self, logical: &LogicalPlan) -> Result<Stream> {
+        self.check_eager(logical)?;
         match logical {
             LogicalPlan::TableScan(scan) => {
                 let Some(readable) = scan.source.downcast_ref::<Readable>() else {
@@ -110,13 +115,19 @@ impl Lowering<'_> {
             }
             LogicalPlan::Aggregate(aggregate) => match self.of_rows(aggregate)? {
                 Some(stream) => Ok(stream),
-                None => self.aggregate(aggregate),
+                None => {
+                    self.check_no_eager()?;
+                    self.aggregate(aggregate)
+                }
             },
             LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<OverNode>() {
                 Some(node) => self.over(node, extension),
                 None => match extension.node.as_any().downcast_ref::<LastNode>() {
                     Some(node) => self.last_side(node),
-                    None => self.window(extension),
+                    None => match extension.node.as_any().downcast_ref::<EagerNode>() {
+                        Some(node) => self.eager(node),
+                        None => self.window(extension),
+                    },
                 },
             },
             LogicalPlan::Join(join) => self.join(join),
@@ -152,6 +163,7 @@ impl Lowering<'_> {
             time: readable.watermark.map(|watermark| watermark.column),
             window: None,
             position: None,
+            op: None,
             is_bounded: readable.is_bounded,
         };
         let schema = readable.stream.clone().unwrap_or(schema);
@@ -213,7 +225,7 @@ impl Lowering<'_> {
     }
 
     /// Adds what is not selected but needed further up: the time of a pending window, the other bound of a window, where rows
-    /// stand in their source.
+    /// stand in their source, what becomes of them.
     fn keep_hidden(&self, stream: &mut Stream, map: &mut MapBuilder) {
         let schema = self.plan.node(stream.node).schema.clone();
         let keep = |map: &mut MapBuilder, column: usize| {
@@ -232,6 +244,9 @@ impl Lowering<'_> {
         }
         if let Some(position) = schema.position.filter(|_| self.wants_positions) {
             keep(map, position);
+        }
+        if let Some(op) = schema.op {
+            keep(map, op);
         }
     }
 
@@ -288,6 +303,7 @@ impl Lowering<'_> {
             time,
             window: shared(schemas.iter().all(|s| s.window == schemas[0].window)).and_then(|s| s.window),
             position: shared(schemas.iter().all(|s| s.position == schemas[0].position)).and_then(|s| s.position),
+            op: None,
             is_bounded: schemas.iter().all(|s| s.is_bounded),
         };
         let node = self.plan.add(Node::Union, nodes, schema);

@@ -107,7 +107,7 @@ impl Lowering<'_> {
             named.push((count, Field::new("partners", DataType::Int64, false)));
         }
         let bounds = FrameBounds::Range { from: Some(distance.from), to: distance.to };
-        let mut node = self.over_others(beside, bounds, None, named);
+        let mut node = self.over_others(beside, bounds, None, named)?;
         if is_inner {
             let schema = self.plan.node(node).schema.clone();
             let partners = Expr::Column(Column::from_name(schema.columns.field(partners).name()));

@@ -24,9 +24,8 @@ use crate::{
 
 impl Lowering<'_> {
     pub(super) fn over(&mut self, node: &OverNode, extension: &Extension) -> Result<Stream> {
-        let inputs = self.with_positions(true, |lowering| {
-            node.inputs.iter().map(|input| lowering.node(input)).collect::<Result<Vec<_>>>()
-        })?;
+        let inputs =
+            self.below(|lowering| node.inputs.iter().map(|input| lowering.node(input)).collect::<Result<Vec<_>>>())?;
         let mut inputs = inputs.into_iter();
         let base = inputs.next().ok_or_else(|| Error::bug("OVER has an input"))?;
         let base = self.settle(base)?;
@@ -49,6 +48,7 @@ impl Lowering<'_> {
         let from: Vec<_> = passes.iter().copied().map(Some).collect();
         let is_bounded = nodes.iter().all(|node| self.plan.node(*node).schema.is_bounded);
         let schema = StreamSchema { window: None, is_bounded, ..self.schema(&base).project(columns, &from) };
+        let (schema, emission) = self.emission(&nodes, schema)?;
         let moved = |slot: Slot| match slot {
             Slot::Column(column) => {
                 passes.iter().position(|passes| *passes == column).map_or(Slot::Dropped, Slot::Column)
@@ -57,7 +57,7 @@ impl Lowering<'_> {
         };
         let kept = base.columns.columns().into_iter().zip(base.slots).filter(|(column, _)| node.keeps(column));
         let slots = kept.map(|(_, slot)| moved(slot)).chain(slots).collect();
-        let over = Over { times, keys, passes, frames };
+        let over = Over { times, keys, passes, frames, emission };
         let id = self.plan.add(Node::Over(over), nodes, schema);
         Ok(Stream { node: id, columns: Arc::clone(extension.node.schema()), slots, pending: None })
     }

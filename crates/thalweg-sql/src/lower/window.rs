@@ -94,6 +94,7 @@ impl Lowering<'_> {
                 is_cumulating: windows.step.is_some(),
             }),
             position: input.position,
+            op: None,
             is_bounded: input.is_bounded,
         };
         stream.node = self.plan.add(Node::Window(windows), vec![stream.node], schema.clone());

@@ -1,5 +1,6 @@
 //! Tokens → a statement. Queries and expressions are sqlparser's; the statements around them are read here.
 
+mod emit;
 mod frame;
 mod last;
 mod over;
@@ -20,6 +21,7 @@ use crate::{
     script::{self, Words, is_word},
     session::ExplainFormat,
 };
+pub(crate) use emit::Emit;
 use reader::Reader;
 
 /// What a statement asks for.
@@ -32,7 +34,7 @@ pub(crate) enum Kind {
         name: Name,
         if_exists: bool,
     },
-    Query(Box<Query>),
+    Query(Box<Query>, Option<Emit>),
     Insert(Box<Insert>),
     Explain(Box<Kind>, ExplainFormat),
     Set {
@@ -138,19 +140,24 @@ pub(crate) struct Insert {
     pub table: Name,
     pub columns: Vec<Name>,
     pub query: Box<Query>,
+    pub emit: Option<Emit>,
 }
 
 /// Reads one statement.
 ///
 /// Errors: `Error::Query` with the place, for what cannot be read and for what is refused by its first words.
 pub(crate) fn statement(words: &Words) -> Result<Kind> {
-    let words = &words.with_tokens(last::rewritten(over::rewritten(&words.tokens)?)?);
+    let (tokens, emit) = emit::taken(&words.tokens);
+    let words = &words.with_tokens(last::rewritten(over::rewritten(tokens)?)?);
     let parser = Parser::new(&ThalwegDialect).with_tokens_with_locations(words.tokens.to_vec());
     let mut reader = Reader { parser, words };
     let kind = reader.statement()?;
     let next = reader.peek();
     match next.token {
-        Token::EOF => Ok(kind),
+        Token::EOF => match emit {
+            None => Ok(kind),
+            Some(emit) => emit::behind(kind, emit),
+        },
         _ if depth::ends_too_deep(words, &next) => Err(diagnose::too_deep(script::span(next.span))),
         _ => Err(refuse::clause(words).unwrap_or_else(|| {
             const CLAUSES: [&str; 8] = ["FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "WITH"];
@@ -214,7 +221,7 @@ impl Reader<'_> {
         let next = self.peek();
         let is_query = ["SELECT", "WITH", "VALUES"].iter().any(|first| is_word(&next, first));
         if is_query || next.token == Token::LParen {
-            return Ok(Kind::Query(self.query()?));
+            return Ok(Kind::Query(self.query()?, None));
         }
         Err(refuse::statement(self.words).unwrap_or_else(|| {
             const FIRST: [&str; 10] =
@@ -288,7 +295,7 @@ impl Reader<'_> {
         let is_query = ["SELECT", "WITH", "VALUES"].iter().any(|first| is_word(&behind, first));
         let has_columns = self.peek().token == Token::LParen && !is_query && behind.token != Token::LParen;
         let columns = if has_columns && self.parser.consume_token(&Token::LParen) { self.names()? } else { Vec::new() };
-        Ok(Kind::Insert(Box::new(Insert { table, columns, query: self.query()? })))
+        Ok(Kind::Insert(Box::new(Insert { table, columns, query: self.query()?, emit: None })))
     }
 
     fn explain(&mut self) -> Result<Kind> {
@@ -312,7 +319,7 @@ impl Reader<'_> {
         }
         let at = self.here();
         match self.statement()? {
-            kind @ (Kind::Query(_) | Kind::Insert(_)) => Ok(Kind::Explain(Box::new(kind), format)),
+            kind @ (Kind::Query(..) | Kind::Insert(_)) => Ok(Kind::Explain(Box::new(kind), format)),
             _ => Err(Error::query("only SELECT and INSERT have a plan to explain").at(at)),
         }
     }

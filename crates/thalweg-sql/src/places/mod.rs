@@ -83,7 +83,7 @@ impl Places {
         }
         let mut places = Self { words, code: Vec::new(), insert: None, elsewhere: Vec::new(), columns: HashMap::new() };
         match kind {
-            Kind::Query(query) => places.code.push(Code::Query(query.clone())),
+            Kind::Query(query, _) => places.code.push(Code::Query(query.clone())),
             Kind::CreateView(view) => places.code.push(Code::Query(view.query.clone())),
             Kind::Insert(insert) => {
                 places.code.push(Code::Query(insert.query.clone()));

@@ -14,14 +14,15 @@ use thalweg_core::{
 };
 use thalweg_expressions::{aggregate, aggregate_in_order, compile as compile_expression, constant_rows};
 use thalweg_operators::{
-    Aggregate, Filter, IntervalJoin, Limit, Map, Over, Position, Rebatch, Sort, Split, Union, Window,
+    Aggregate, EagerJoin, EagerOver, Filter, IntervalJoin, Limit, Map, Over, Position, Rebatch, Sort, Split, Union,
+    Window,
     aggregate::{Call, Partial, Parts, functions::native, partial, windowing::Windowing},
-    interval::{Frame, Input, join, join::Condition, over},
+    interval::{Frame, Input, join, over, pairs::Condition},
     window::{Clock, WindowSpec},
 };
 use thalweg_plan::{
     Node, NodeId, Plan, Settings, StreamSchema,
-    node::{self, Anchor, FunctionParts},
+    node::{self, Anchor, Emission, FunctionParts},
     parallel::{self, ParallelPlan, Route, Subquery, parallelize},
     settings::FloatSum,
 };
@@ -368,21 +369,23 @@ impl Compiler<'_> {
         let (key_groups, settings, input_of) = (self.key_groups, self.settings(), planned.all_sides());
         let (batch_rows, allowed, has_positions) =
             (settings.batch_rows, settings.late_allowed, self.cut.has_positions(id));
-        Ok(make(move || {
-            Over::new(over::Parts {
-                inputs: inputs.clone(),
-                input_of: input_of.clone(),
-                key_types: key_types.clone(),
-                passes: passes.clone(),
-                frames: frames.clone(),
-                output: Arc::clone(&output),
-                batch_rows,
-                key_groups,
-                divided_by: divided_by.clone(),
-                has_positions,
-                allowed,
-            })
-        }))
+        let parts = move || over::Parts {
+            inputs: inputs.clone(),
+            input_of: input_of.clone(),
+            key_types: key_types.clone(),
+            passes: passes.clone(),
+            frames: frames.clone(),
+            output: Arc::clone(&output),
+            batch_rows,
+            key_groups,
+            divided_by: divided_by.clone(),
+            has_positions,
+            allowed,
+        };
+        Ok(match over.emission {
+            Emission::OnWatermark => make(move || Over::new(parts())),
+            Emission::Eager => make(move || EagerOver::new(parts())),
+        })
     }
 
     fn interval_join(&self, id: NodeId, join: &node::IntervalJoin, output: SchemaRef) -> Result<Make> {
@@ -408,22 +411,24 @@ impl Compiler<'_> {
         let (kind, distance, settings, key_groups) = (join.kind, join.distance, self.settings(), self.key_groups);
         let (batch_rows, allowed, has_positions) =
             (settings.batch_rows, settings.late_allowed, self.cut.has_positions(id));
-        Ok(make(move || {
-            IntervalJoin::new(join::Parts {
-                kind,
-                inputs: inputs.clone(),
-                input_of: input_of.clone(),
-                types: input_types.clone(),
-                key_types: key_types.clone(),
-                distance,
-                condition: condition.clone(),
-                output: Arc::clone(&output),
-                batch_rows,
-                key_groups,
-                has_positions,
-                allowed,
-            })
-        }))
+        let parts = move || join::Parts {
+            kind,
+            inputs: inputs.clone(),
+            input_of: input_of.clone(),
+            types: input_types.clone(),
+            key_types: key_types.clone(),
+            distance,
+            condition: condition.clone(),
+            output: Arc::clone(&output),
+            batch_rows,
+            key_groups,
+            has_positions,
+            allowed,
+        };
+        Ok(match join.emission {
+            Emission::OnWatermark => make(move || IntervalJoin::new(parts())),
+            Emission::Eager => make(move || EagerJoin::new(parts())),
+        })
     }
 
     /// Windows over local timestamps follow the zone of the event time behind them.

@@ -1,0 +1,135 @@
+//! Rows whose results may change, with the results that were last given.
+
+use arrow_array::{ArrayRef, RecordBatch};
+use thalweg_core::Result;
+
+use super::{
+    super::{
+        entry::{At, Entry},
+        kept::Kept,
+    },
+    runs::{Row, Runs},
+};
+
+/// Rows whose results may change.
+#[derive(Default)]
+pub struct Answers {
+    runs: Runs<Answered>,
+    /// The aggregates that were last given.
+    given: Kept,
+}
+
+/// A row whose result may change.
+#[derive(Clone, Copy, Debug)]
+struct Answered {
+    base: Entry,
+    /// Where the aggregates lie that were last given for it.
+    given: At,
+}
+
+impl Row for Answered {
+    fn entry(&self) -> &Entry {
+        &self.base
+    }
+
+    fn entry_mut(&mut self) -> &mut Entry {
+        &mut self.base
+    }
+}
+
+impl Answers {
+    /// Appends the rows of a key that may see some of these times, which ascend. A row is seen by those that are so far behind it:
+    /// from where to where; `None` is without end.
+    pub fn find(
+        &self,
+        key: u32,
+        times: impl Iterator<Item = i64>,
+        seen_from: (i64, Option<i64>),
+        found: &mut Vec<Entry>,
+    ) {
+        let run = self.runs.of(key);
+        let mut next = 0;
+        for time in times {
+            let first = time.saturating_add(seen_from.0);
+            let last = seen_from.1.map_or(i64::MAX, |to| time.saturating_add(to));
+            next += run[next..].partition_point(|row| row.base.time < first);
+            let end = next + run[next..].partition_point(|row| row.base.time <= last);
+            found.extend(run[next..end].iter().map(|row| row.base));
+            next = end;
+        }
+    }
+
+    /// Where the aggregates lie that were last given for a row, if some were.
+    pub fn given(&self, base: &Entry) -> Option<At> {
+        self.runs.get(base).map(|row| row.given)
+    }
+
+    /// One of the aggregates that were last given.
+    pub fn gather(&self, column: usize, rows: &[At]) -> Result<ArrayRef> {
+        self.given.gather(column, rows)
+    }
+
+    /// Keeps the aggregates that are given for some rows, in place of those that were given before.
+    pub fn put(&mut self, bases: &[Entry], columns: Vec<ArrayRef>) {
+        if bases.is_empty() {
+            return;
+        }
+        let batch = self.given.keep(columns, bases.len());
+        for (base, row) in bases.iter().zip(0..) {
+            let before = self.runs.put(Answered { base: *base, given: At { batch, row } });
+            before.into_iter().for_each(|before| self.given.release(before.given));
+        }
+    }
+
+    /// Drops rows with a time before `end`: nothing changes their results any more. `gone` is told where each lies.
+    pub fn expire(&mut self, end: i64, mut gone: impl FnMut(At)) {
+        let Self { runs, given } = self;
+        runs.expire(end, |row| {
+            given.release(row.given);
+            gone(row.base.at);
+        });
+    }
+
+    /// Drops the rows of the keys for which `is_gone` is true; `gone` is told where each lies.
+    pub fn forget(&mut self, is_gone: impl Fn(u32) -> bool, mut gone: impl FnMut(At)) {
+        let Self { runs, given } = self;
+        runs.forget(is_gone, |row| {
+            given.release(row.given);
+            gone(row.base.at);
+        });
+    }
+
+    /// Gives each key its new number.
+    pub fn renumber(&mut self, moved: &[u32]) {
+        self.runs.renumber(moved);
+    }
+
+    /// All rows.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.runs.iter().map(|row| &row.base)
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.runs.rows()
+    }
+
+    /// The aggregates, of which there are so many, that were last given for the rows of some keys, in the order of where these lie;
+    /// `None` if there are none.
+    pub fn saved(&self, is_wanted: impl Fn(u32) -> bool, aggregates: usize) -> Result<Option<RecordBatch>> {
+        let mut rows: Vec<&Answered> = self.runs.iter().filter(|row| is_wanted(row.base.key)).collect();
+        if rows.is_empty() || aggregates == 0 {
+            return Ok(None);
+        }
+        rows.sort_by_key(|row| row.base.at);
+        let given: Vec<At> = rows.iter().map(|row| row.given).collect();
+        let columns = (0..aggregates).map(|column| Ok((column.to_string(), self.gather(column, &given)?, true)));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        Ok(Some(RecordBatch::try_from_iter_with_nullable(columns)?))
+    }
+
+    /// How many bytes of memory they take.
+    pub fn bytes(&self) -> usize {
+        self.runs.bytes() + self.given.bytes()
+    }
+}

@@ -1,0 +1,397 @@
+//! Joins rows with equal keys whose event times lie close to each other, at once.
+
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::SchemaRef;
+use thalweg_core::{
+    Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, Snapshot,
+    State, Timestamp, operator::Search,
+};
+use thalweg_plan::node::{Distance, JoinKind};
+
+use super::{
+    super::{
+        entry::{At, Entry},
+        input::{Input, Taken},
+        join::Parts,
+        kept::Kept,
+        lines::Lines,
+        pairs::{self, Pairs},
+        saved::{self, Saved, divided},
+    },
+    op::{Op, Outbox},
+    runs::Runs,
+};
+use crate::aggregate::groups::KeyEncoder;
+
+/// Joins each row of the left input with the rows of the right one that have equal keys and a time near its own: each pair comes out
+/// when the later of both arrives.
+///
+/// A row that comes out without a partner does so at once, and is taken back when its first partner comes; that of a semi join comes
+/// out then, and that of an anti join is taken back.
+///
+/// Shape:  the columns of the left input, then, unless it is a semi or anti join, those of the right one, and what becomes of the row.
+/// State:  rows that may find partners yet: O(rows within the distance and the watermark's delay).
+/// Errors: what the condition gives for pairs it cannot be computed for.
+/// Source: Zhang et al., "Scalable Online Interval Join on Modern Multicore Processors in OpenMLDB", definition 2. The paper answers
+///         each row once, by what has come; corrections are ours.
+pub struct EagerJoin {
+    kind: JoinKind,
+    inputs: [Input; 2],
+    /// Which of the inputs the rows of each port belong to.
+    input_of: Vec<usize>,
+    /// How far behind its left row a right row may lie.
+    distance: Distance,
+    pairs: Pairs,
+    key_groups: KeyGroups,
+    output: SchemaRef,
+    batch_rows: usize,
+    allowed: i64,
+    reached: Timestamp,
+    kept: Kept,
+    /// The numbers of keys; their rows lie in the runs.
+    keys: Lines,
+    /// The rows of the left and of the right input that may find partners yet.
+    runs: [Runs<Entry>; 2],
+    /// Rows that have just come, all of one input.
+    new: Vec<Entry>,
+    /// Which input they are of.
+    side: usize,
+    /// Those of them that have no partners whatever comes, because a part of their key is null.
+    lonely: Vec<At>,
+    /// How many of them are done, and how many rows were looked at for the next one.
+    begun: (usize, usize),
+    outbox: Outbox,
+}
+
+const VERSION: u16 = 1;
+
+/// Which part a row has when it is saved.
+const IS_THERE: i64 = 1;
+const IS_MARKED: i64 = 2;
+
+/// After so many pairs that were looked at others may run.
+const TURN: usize = 1 << 20;
+
+/// What may come of a row that has just come.
+#[derive(Clone, Copy)]
+enum Candidate {
+    /// It, and a row of the other input.
+    Pair(Entry, Entry),
+    /// All rows of the other input have been looked at.
+    End(Entry),
+}
+
+/// Rows that come out: the left and the right one of each.
+#[derive(Default)]
+struct Joined {
+    rows: [Vec<Option<At>>; 2],
+    ops: Vec<Op>,
+}
+
+impl Joined {
+    fn put(&mut self, op: Op, [left, right]: [Option<&Entry>; 2]) {
+        self.rows[0].push(left.map(|entry| entry.at));
+        self.rows[1].push(right.map(|entry| entry.at));
+        self.ops.push(op);
+    }
+}
+
+/// A row of an input alone.
+fn alone(side: usize, row: &Entry) -> [Option<&Entry>; 2] {
+    if side == 0 { [Some(row), None] } else { [None, Some(row)] }
+}
+
+impl EagerJoin {
+    /// An operator without rows.
+    ///
+    /// Errors: `Error::Query` if a key's type cannot be compared.
+    pub fn new(parts: Parts) -> Result<Self> {
+        let Parts { kind, inputs, input_of, types, key_types, distance, condition, output, .. } = parts;
+        Ok(Self {
+            kind,
+            inputs,
+            input_of,
+            distance,
+            pairs: Pairs { types, condition },
+            key_groups: parts.key_groups,
+            output,
+            batch_rows: parts.batch_rows,
+            allowed: parts.allowed.0,
+            reached: Timestamp::MIN,
+            kept: Kept::default(),
+            keys: Lines::new(KeyEncoder::new(&key_types)?, 0, 0),
+            runs: Default::default(),
+            new: Vec::new(),
+            side: 0,
+            lonely: Vec::new(),
+            begun: (0, 0),
+            outbox: Outbox::default(),
+        })
+    }
+
+    /// Rows of each input before these times find no partners any more.
+    fn final_before(&self) -> [Timestamp; 2] {
+        let Distance { from, to } = self.distance;
+        [self.reached.minus(to), self.reached.plus(from)]
+    }
+
+    /// Whether rows of an input come out where they have no partner.
+    fn comes_alone(&self, side: usize) -> bool {
+        match self.kind {
+            JoinKind::Inner | JoinKind::Semi => false,
+            JoinKind::Left | JoinKind::Anti => side == 0,
+            JoinKind::Right => side == 1,
+            JoinKind::Full => true,
+        }
+    }
+
+    /// How far behind a new row its partners may be, from where to where.
+    fn around(&self, row: &Entry) -> (i64, i64) {
+        let Distance { from, to } = self.distance;
+        let (first, last) =
+            if self.side == 0 { (from.0, to.0) } else { (to.0.saturating_neg(), from.0.saturating_neg()) };
+        (row.time.saturating_add(first), row.time.saturating_add(last))
+    }
+
+    /// Finds what may come out next, about a batch of it.
+    fn look(&mut self) -> Vec<Candidate> {
+        let (mut found, mut left) = (Vec::new(), TURN);
+        while found.len() < self.batch_rows && left > 0 {
+            let Some(row) = self.new.get(self.begun.0).copied() else { break };
+            let (first, last) = self.around(&row);
+            let rest = &self.runs[1 - self.side].between(row.key, first, last)[self.begun.1..];
+            let room = self.batch_rows - found.len();
+            found.extend(rest.iter().take(room).map(|other| Candidate::Pair(row, *other)));
+            left = left.saturating_sub(rest.len() + 1);
+            if rest.len() > room {
+                self.begun.1 += room;
+            } else {
+                self.begun = (self.begun.0 + 1, 0);
+                found.push(Candidate::End(row));
+            }
+        }
+        found
+    }
+
+    /// The rows that come out of candidates, and how many of these are pairs.
+    fn join(&mut self, candidates: &[Candidate]) -> Result<(Joined, Search)> {
+        let side = self.side;
+        let sides = |row: Entry, other: Entry| if side == 0 { [row, other] } else { [other, row] };
+        let all = candidates.iter().filter_map(|candidate| match candidate {
+            Candidate::Pair(row, other) => Some(sides(*row, *other).map(|entry| Some(entry.at))),
+            Candidate::End(_) => None,
+        });
+        let (lefts, rights): (Vec<_>, Vec<_>) = all.map(|[left, right]| (left, right)).unzip();
+        let mask = self.pairs.hold(&self.kept, [&lefts[..], &rights[..]])?;
+        let mut search = Search { visited: lefts.len() as u64, ..Search::default() };
+        let (mut joined, mut pair) = (Joined::default(), 0);
+        for candidate in candidates {
+            match candidate {
+                Candidate::Pair(row, other) => {
+                    if pairs::holds(mask.as_ref(), pair) {
+                        search.found += 1;
+                        self.meet(row, other, sides(*row, *other), &mut joined);
+                    }
+                    pair += 1;
+                }
+                Candidate::End(row) if self.comes_alone(side) && !self.kept.is_marked(row.at) => {
+                    joined.put(Op::Insert, alone(side, row));
+                }
+                Candidate::End(_) => {}
+            }
+        }
+        Ok((joined, search))
+    }
+
+    /// A new row and one that was there are partners.
+    fn meet(&mut self, row: &Entry, other: &Entry, [left, right]: [Entry; 2], joined: &mut Joined) {
+        if self.comes_alone(1 - self.side) && !self.kept.is_marked(other.at) {
+            joined.put(Op::Delete, alone(1 - self.side, other));
+        }
+        match self.kind {
+            JoinKind::Semi if !self.kept.is_marked(left.at) => joined.put(Op::Insert, [Some(&left), None]),
+            JoinKind::Semi | JoinKind::Anti => {}
+            _ => joined.put(Op::Insert, [Some(&left), Some(&right)]),
+        }
+        // A row is marked once it has a partner.
+        self.kept.mark(row.at);
+        self.kept.mark(other.at);
+    }
+}
+
+impl EagerJoin {
+    /// The numbers of rows' keys, and which rows have a key of which a part is null.
+    fn number(&mut self, keys: &[ArrayRef], rows: usize) -> Result<(Vec<u32>, Vec<bool>)> {
+        let encoded = self.keys.encoder().encode(keys, rows)?;
+        let numbers = self.keys.number(&encoded, rows);
+        let is_lonely = |row: usize| keys.iter().any(|key| key.is_null(row));
+        Ok((numbers, (0..rows).map(is_lonely).collect()))
+    }
+
+    /// Drops rows that find no partners any more.
+    fn expire(&mut self) {
+        let ends = self.final_before();
+        let Self { kept, keys, runs, .. } = self;
+        for (runs, end) in runs.iter_mut().zip(ends) {
+            runs.expire(end.0, |row| kept.release(row.at));
+        }
+        if keys.is_sparse(runs.iter().map(Runs::rows).sum()) {
+            let mut is_wanted = vec![false; keys.keys()];
+            runs.iter().flat_map(Runs::iter).for_each(|row| is_wanted[row.key as usize] = true);
+            let moved = keys.forget_keys(|key| is_wanted[key as usize]);
+            runs.iter_mut().for_each(|runs| runs.renumber(&moved));
+        }
+    }
+}
+
+impl Operator for EagerJoin {
+    fn searches(&self) -> bool {
+        true
+    }
+
+    fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
+        self.side = self.input_of[port];
+        let input = &self.inputs[self.side];
+        let (batch, late) = input.on_time(batch, self.reached, self.allowed)?;
+        out.count_late(late);
+        if batch.is_empty() {
+            return Ok(Progress::Done);
+        }
+        let count = batch.len();
+        let Taken { arrivals, keys, columns } = input.taken(&batch, &mut self.kept.spare)?;
+        let (numbers, are_lonely) = self.number(&keys, count)?;
+        let batch = self.kept.keep(columns, count);
+        for (row, is_lonely) in are_lonely.into_iter().enumerate() {
+            let at = At { batch, row: row as u32 };
+            let (time, position) = (arrivals.times[row], arrivals.positions[row]);
+            let entry = Entry { time, position, key: numbers[row], rank: 0, at };
+            self.new.push(entry);
+            match is_lonely {
+                true => self.lonely.push(at),
+                false => drop(self.runs[self.side].put(entry)),
+            }
+        }
+        self.resume(out)
+    }
+
+    fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
+        self.reached = self.reached.max(frontier.combined().minus(Interval(self.allowed)));
+        let [left, right] = self.final_before();
+        out.hold(self.reached.min(left).min(right));
+        self.expire();
+        Ok(Progress::Done)
+    }
+
+    fn resume(&mut self, out: &mut Output) -> Result<Progress> {
+        loop {
+            if !self.outbox.send(out)? {
+                return Ok(Progress::More);
+            }
+            let candidates = self.look();
+            if candidates.is_empty() && self.begun.0 == self.new.len() {
+                break;
+            }
+            let (joined, search) = self.join(&candidates)?;
+            out.count_search(search);
+            if joined.ops.is_empty() {
+                // Much may have been looked at, and nothing found.
+                return Ok(Progress::More);
+            }
+            let [lefts, rights] = &joined.rows;
+            let width = self.output.fields().len() - 1;
+            let columns = self.pairs.columns(&self.kept, [&lefts[..], &rights[..]], width)?;
+            self.outbox.put(columns, &joined.ops, &self.output, self.batch_rows)?;
+        }
+        self.new.clear();
+        self.begun = (0, 0);
+        self.kept.release_all(self.lonely.drain(..));
+        Ok(Progress::Done)
+    }
+
+    fn state(&mut self) -> Option<&mut dyn State> {
+        Some(self)
+    }
+}
+
+impl EagerJoin {
+    /// What there is of each of so many key groups, of which each key has this place.
+    fn saved(&self, places: &[Option<usize>], count: usize) -> Result<Vec<Snapshot>> {
+        let parts = |row: &Entry| IS_THERE | if self.kept.is_marked(row.at) { IS_MARKED } else { 0 };
+        let [left, right] =
+            self.runs.each_ref().map(|runs| divided(runs.iter().map(|row| (*row, parts(row))), places, count));
+        let saved = left.into_iter().zip(right).map(|(left, right)| {
+            let mut snapshot = Snapshot::new(VERSION);
+            snapshot.number(self.reached.0);
+            for rows in [left, right] {
+                saved::write(&rows, &self.keys, &self.kept, &mut snapshot)?;
+            }
+            Ok(snapshot)
+        });
+        saved.collect()
+    }
+
+    /// The place of each key's group among these.
+    fn places(&self, groups: &[KeyGroup]) -> Result<Vec<Option<usize>>> {
+        let by: Vec<usize> = (0..self.inputs[0].keys.len()).collect();
+        self.keys.places(self.key_groups, &by, groups)
+    }
+
+    /// Drops all rows of keys that have a place.
+    fn drop_placed(&mut self, places: &[Option<usize>]) {
+        let Self { kept, runs, .. } = self;
+        for runs in runs {
+            runs.forget(|key| places[key as usize].is_some(), |row| kept.release(row.at));
+        }
+    }
+}
+
+impl State for EagerJoin {
+    fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
+        let mut saved = self.saved(&self.places(&[group])?, 1)?;
+        saved.pop().ok_or_else(|| Error::bug("a key group was saved as nothing"))
+    }
+
+    fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
+        let mut snapshot = snapshot.read(VERSION)?;
+        self.reached = self.reached.max(Timestamp(snapshot.number()?));
+        let key_columns = self.inputs[0].keys.len();
+        for side in 0..2 {
+            let Some(saved) = Saved::read(&mut snapshot, key_columns)? else { continue };
+            let (numbers, _) = self.number(saved.keys(), saved.len())?;
+            let batch = self.kept.keep(saved.kept(), saved.len());
+            for (row, key) in numbers.into_iter().enumerate() {
+                let entry = saved.entry(row, key, batch);
+                if saved.parts(row) & IS_MARKED != 0 {
+                    self.kept.mark(entry.at);
+                }
+                self.runs[side].put(entry);
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, group: KeyGroup) -> Result<()> {
+        self.drop_placed(&self.places(&[group])?);
+        Ok(())
+    }
+
+    fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Snapshot>> {
+        let places = self.places(groups)?;
+        let saved = self.saved(&places, groups.len())?;
+        self.drop_placed(&places);
+        Ok(saved)
+    }
+
+    fn bytes(&self) -> usize {
+        let runs: usize = self.runs.iter().map(Runs::bytes).sum();
+        let new = self.new.capacity() * size_of::<Entry>() + self.lonely.capacity() * size_of::<At>();
+        self.kept.bytes() + self.keys.bytes() + runs + new
+    }
+
+    fn held(&self) -> Vec<Held> {
+        match self.runs.iter().map(Runs::rows).sum() {
+            0 => Vec::new(),
+            rows => vec![Held::new(rows, ["row that may find partners", "rows that may find partners"])],
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Results that come out at once, with what is there, and corrections of them.
+//!
+//! Rows that are folded, those of `+I` and `+U` put in and those of `-U` and `-D` taken out, are those that come out when the watermark
+//! has passed: the same rows are late, and the same ones are seen.
+//!
+//! * [`over`]: aggregates over the rows around each row
+//! * [`join`]: pairs of rows
+//! * [`answers`]: rows whose results may change
+//! * [`runs`]: rows of each key in the order of time
+//! * [`op`]: what becomes of a row
+
+pub mod answers;
+pub mod join;
+pub mod op;
+pub mod over;
+pub mod runs;
+
+#[cfg(test)]
+mod tests;
+
+pub use join::EagerJoin;
+pub use over::EagerOver;

@@ -1,0 +1,60 @@
+//! What becomes of a row.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use arrow_schema::SchemaRef;
+use thalweg_core::{Batch, Output, Result};
+
+/// What becomes of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// It is there.
+    Insert,
+    /// It was so.
+    Before,
+    /// It is so now.
+    After,
+    /// It is not there after all.
+    Delete,
+}
+
+impl Op {
+    /// How it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Insert => "+I",
+            Self::Before => "-U",
+            Self::After => "+U",
+            Self::Delete => "-D",
+        }
+    }
+}
+
+/// Rows that go out as soon as there is room for them.
+#[derive(Default)]
+pub struct Outbox {
+    batches: VecDeque<Batch>,
+}
+
+impl Outbox {
+    /// Puts rows of these columns behind those that are there, in batches of so many, each row with what becomes of it.
+    pub fn put(&mut self, mut columns: Vec<ArrayRef>, ops: &[Op], output: &SchemaRef, batch_rows: usize) -> Result<()> {
+        columns.push(Arc::new(StringArray::from_iter_values(ops.iter().map(|op| op.word()))));
+        let all = RecordBatch::try_new(Arc::clone(output), columns)?;
+        for first in (0..ops.len()).step_by(batch_rows.max(1)) {
+            let rows = batch_rows.max(1).min(ops.len() - first);
+            self.batches.push_back(Batch::new(all.slice(first, rows)));
+        }
+        Ok(())
+    }
+
+    /// Puts out what there is room for; whether that was all.
+    pub fn send(&mut self, out: &mut Output) -> Result<bool> {
+        while out.room() > 0 {
+            let Some(batch) = self.batches.pop_front() else { break };
+            out.emit(batch)?;
+        }
+        Ok(self.batches.is_empty())
+    }
+}

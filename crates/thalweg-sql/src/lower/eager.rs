@@ -1,0 +1,109 @@
+//! EMIT EAGER: which node of a query is eager, and what cannot be.
+//!
+//! It is the first one, from the end of the query on, that waits for the watermark: an aggregate over the rows around a row, or a join.
+//! Filters and expressions behind it do with corrections what they do with rows. The column that says what becomes of a row goes
+//! along unseen, as a row's position does, up to the end.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field};
+use datafusion_expr::LogicalPlan;
+use thalweg_core::{Error, Result};
+use thalweg_plan::{
+    Node, NodeId, StreamSchema,
+    node::{Emission, OP},
+};
+
+use super::{
+    Lowering,
+    stream::{Slot, Stream},
+};
+use crate::emit::EagerNode;
+
+const WHAT_CAN_BE: &str = "leave it out: OVER can be eager, and joins of rows near each other in time";
+
+impl Lowering<'_> {
+    /// A query whose results come out before they are final.
+    pub(super) fn eager(&mut self, node: &EagerNode) -> Result<Stream> {
+        self.eager = Some(node.span());
+        let stream = self.node(&node.input);
+        self.eager = None;
+        let stream = stream?;
+        let stream = self.settle(stream)?;
+        let op = self.schema(&stream).op.ok_or_else(|| {
+            Error::query("EMIT EAGER has nothing to correct: no row of this query waits for others")
+                .with_hint(WHAT_CAN_BE)
+                .at(node.span())
+        })?;
+        let slots = std::iter::once(Slot::Column(op)).chain(stream.slots).collect();
+        Ok(Stream { node: stream.node, columns: Arc::clone(&node.schema), slots, pending: None })
+    }
+
+    /// Lowers the inputs of the node that is eager, if one is: they are not.
+    pub(super) fn below<T>(&mut self, lower: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let eager = self.eager.take();
+        let lowered = self.with_positions(true, lower);
+        self.eager = eager;
+        lowered
+    }
+
+    /// When the rows of a node come out that takes those of these, and what it gives, if that is so much where they are final.
+    ///
+    /// Errors: `Error::Query` if the rows that it takes wait for the watermark themselves.
+    pub(super) fn emission(&self, inputs: &[NodeId], schema: StreamSchema) -> Result<(StreamSchema, Emission)> {
+        let Some(at) = self.eager else { return Ok((schema, Emission::OnWatermark)) };
+        if let Some(name) = inputs.iter().find_map(|input| self.waits(*input)) {
+            let message =
+                format!("EMIT EAGER is for one OVER or one join, and this one takes the rows of {name}, which wait");
+            return Err(Error::query(message)
+                .with_hint("leave it out, or write the rows of the first part INTO a table, and read that")
+                .at(at));
+        }
+        let fields = schema.columns.fields().iter().map(|field| field.as_ref().clone());
+        let columns = self.unique(fields.chain([Field::new(OP, DataType::Utf8, false)]));
+        let op = Some(schema.columns.fields().len());
+        // Corrections come in no order of time.
+        Ok((StreamSchema { columns, op, time: None, window: None, ..schema }, Emission::Eager))
+    }
+
+    /// What rows come from that waits for the watermark, in words.
+    fn waits(&self, id: NodeId) -> Option<&'static str> {
+        let planned = self.plan.node(id);
+        match &planned.node {
+            Node::Over(_) => Some("another OVER"),
+            Node::IntervalJoin(_) => Some("a join"),
+            _ => planned.inputs.iter().find_map(|input| self.waits(*input)),
+        }
+    }
+
+    /// Refuses what stands between the end of a query and what is eager, and cannot take rows back.
+    pub(super) fn check_eager(&self, logical: &LogicalPlan) -> Result<()> {
+        let Some(at) = self.eager else { return Ok(()) };
+        let refused = |message: &str, hint: &str| Err(Error::query(message).with_hint(hint).at(at));
+        match logical {
+            LogicalPlan::Sort(_) => {
+                refused("EMIT EAGER takes rows back, and ORDER BY waits for all of them", "leave one of them out")
+            }
+            LogicalPlan::Limit(_) => {
+                refused("EMIT EAGER takes rows back, and LIMIT counts those that come", "leave one of them out")
+            }
+            LogicalPlan::Union(_) => refused(
+                "EMIT EAGER is not there for UNION ALL",
+                "write one INSERT INTO for each of the queries, with its own EMIT EAGER",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses GROUP BY whose groups are not the rows of one side of a join.
+    pub(super) fn check_no_eager(&self) -> Result<()> {
+        match self.eager {
+            None => Ok(()),
+            Some(at) => Err(Error::query(
+                "EMIT EAGER is not there for GROUP BY and DISTINCT: a group's result is given once, when the group is complete",
+            )
+            .with_hint(WHAT_CAN_BE)
+            .at(at)),
+        }
+    }
+}

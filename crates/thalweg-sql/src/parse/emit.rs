@@ -1,0 +1,49 @@
+//! `… EMIT EAGER`, `… EMIT ON WATERMARK`: the end of a statement, which sqlparser does not know.
+
+use sqlparser::tokenizer::TokenWithSpan;
+use thalweg_core::{Error, Result, error::Span};
+use thalweg_plan::node::Emission;
+
+use super::Kind;
+use crate::script::{self, is_word};
+
+/// When results come out, and where that is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Emit {
+    pub emission: Emission,
+    pub at: Span,
+}
+
+/// The tokens before an EMIT at the end, and what it says.
+pub(super) fn taken(tokens: &[TokenWithSpan]) -> (&[TokenWithSpan], Option<Emit>) {
+    const CLAUSES: [(&[&str], Emission); 2] =
+        [(&["EMIT", "EAGER"], Emission::Eager), (&["EMIT", "ON", "WATERMARK"], Emission::OnWatermark)];
+    for (words, emission) in CLAUSES {
+        // A statement does not begin with it.
+        let Some(first) = tokens.len().checked_sub(words.len()).filter(|first| *first > 0) else { continue };
+        if tokens[first..].iter().zip(words).all(|(token, word)| is_word(token, word)) {
+            return (&tokens[..first], Some(Emit { emission, at: script::span(tokens[first].span) }));
+        }
+    }
+    (tokens, None)
+}
+
+/// The statement with what an EMIT behind it says.
+///
+/// Errors: `Error::Query` with the place, for a statement that has no results of its own.
+pub(super) fn behind(kind: Kind, emit: Emit) -> Result<Kind> {
+    match kind {
+        Kind::Query(query, _) => Ok(Kind::Query(query, Some(emit))),
+        Kind::Insert(mut insert) => {
+            insert.emit = Some(emit);
+            Ok(Kind::Insert(insert))
+        }
+        Kind::Explain(inner, format) => Ok(Kind::Explain(Box::new(behind(*inner, emit)?), format)),
+        Kind::CreateView(_) => {
+            Err(Error::query("a view does not say when results come out: the query that reads it does")
+                .with_hint("write EMIT behind that query")
+                .at(emit.at))
+        }
+        _ => Err(Error::query("EMIT stands behind SELECT and INSERT").with_hint("leave it out").at(emit.at)),
+    }
+}
