@@ -124,6 +124,7 @@ fn measure(
             ("moved_groups", json!(metrics.moved_groups)),
             ("waited_rows", json!(metrics.waited_rows)),
             ("moving_ms", json!(metrics.moving.as_secs_f64() * 1e3)),
+            ("meeting_ms", json!(metrics.meeting.as_secs_f64() * 1e3)),
             ("imbalance", json!(imbalance)),
             ("moments", json!(moments)),
             ("windows", json!(if schedule.is_paced { latencies_by_window(&latencies) } else { Vec::new() })),
@@ -136,10 +137,11 @@ fn measure(
     let latencies = Latencies::of(counted.map(|(_, us)| *us).collect());
     report.add_paced(case, Paced { seconds, cpu, checked, latencies, idle: None });
     let said = format!(
-        "the busiest instance has {imbalance:.2} x the average; {} changes, {} key groups moved in {:.1} ms, {} rows waited",
+        "the busiest instance has {imbalance:.2} x the average; {} changes, {} key groups moved in {:.1} ms, instances waited {:.1} ms for each other, {} rows for their states",
         metrics.changes,
         metrics.moved_groups,
         metrics.moving.as_secs_f64() * 1e3,
+        metrics.meeting.as_secs_f64() * 1e3,
         metrics.waited_rows
     );
     report.note(&variant, parameters([]), &said);

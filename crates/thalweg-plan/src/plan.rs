@@ -214,6 +214,12 @@ impl Plan {
         }
     }
 
+    /// How many nodes have this one's label: one for each input of a union that a node was spread over, and else one. They are measured together.
+    pub fn copies(&self, id: NodeId) -> usize {
+        let label = self.label(id);
+        self.nodes().filter(|(other, _)| self.label(*other) == label).count()
+    }
+
     /// The sink that takes the query's rows: that of its handle, or else the last one.
     ///
     /// Errors: `Error::Bug` if the plan has no sink.

@@ -210,7 +210,9 @@ impl Chain {
             let Some(state) = link.operator.state() else { continue };
             self.running = Some(at);
             with(at, state).map_err(|error| error.in_node(&link.parts.blamed))?;
-            link.counters.state_bytes.store(state.bytes(), Relaxed);
+            let bytes = state.bytes();
+            link.counters.state_bytes.store(bytes, Relaxed);
+            link.counters.most_state_bytes.fetch_max(bytes, Relaxed);
         }
         self.running = None;
         Ok(())

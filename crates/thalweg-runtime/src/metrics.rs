@@ -34,6 +34,8 @@ pub struct Metrics {
     pub moved_groups: u64,
     /// How long that kept instances from their work, all together.
     pub moving: Duration,
+    /// How long instances that gave or took key groups took nothing, since others of them had not come to the barrier yet, all together.
+    pub meeting: Duration,
     /// Rows that were at an instance before the states of their keys, and waited for them.
     pub waited_rows: u64,
     /// Rows that were divided by their keys among instances, each time they were; states of groups count as rows.
@@ -249,6 +251,7 @@ pub struct Counters {
     changes: AtomicU64,
     moved_groups: AtomicU64,
     moving_nanos: AtomicU64,
+    meeting_nanos: AtomicU64,
     waited_rows: AtomicU64,
     pub(crate) exchanged: Arc<Exchanged>,
     latency: Mutex<Histogram<u64>>,
@@ -275,6 +278,7 @@ impl Default for Counters {
             changes: AtomicU64::new(0),
             moved_groups: AtomicU64::new(0),
             moving_nanos: AtomicU64::new(0),
+            meeting_nanos: AtomicU64::new(0),
             waited_rows: AtomicU64::new(0),
             exchanged: Arc::default(),
             latency: Mutex::new(latency),
@@ -388,6 +392,11 @@ impl Counters {
         self.moving_nanos.fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
+    /// An instance that gives or takes key groups waited for others at a barrier for so long.
+    pub fn met(&self, time: Duration) {
+        self.meeting_nanos.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
     /// So many rows waited for a state that was on its way.
     pub fn waited(&self, rows: usize) {
         self.waited_rows.fetch_add(rows as u64, Relaxed);
@@ -415,6 +424,7 @@ impl Counters {
             changes: self.changes.load(Relaxed),
             moved_groups: self.moved_groups.load(Relaxed),
             moving: Duration::from_nanos(self.moving_nanos.load(Relaxed)),
+            meeting: Duration::from_nanos(self.meeting_nanos.load(Relaxed)),
             waited_rows: self.waited_rows.load(Relaxed),
             exchanged_rows: self.exchanged.rows.load(Relaxed),
             exchanged_bytes: self.exchanged.bytes.load(Relaxed),

@@ -199,6 +199,12 @@ pub fn explain_parallel(plan: &Plan, format: ExplainFormat) -> String {
     }
 }
 
+/// Whether two plans of one query run the same subqueries, in as many instances.
+pub fn run_alike(one: &Plan, other: &Plan) -> bool {
+    let placed = |plan| parallel::parallelize(&local::as_run(plan));
+    placed(one) == placed(other)
+}
+
 fn explained(plan: &Plan, format: ExplainFormat) -> Result<RecordBatch> {
     let text = explain(plan, format);
     let lines = StringArray::from(text.lines().collect::<Vec<_>>());

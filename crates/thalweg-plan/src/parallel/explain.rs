@@ -60,7 +60,8 @@ pub fn text(plan: &Plan) -> String {
         .expect("a string takes all");
         for id in &subquery.nodes {
             let fused = explained.fused(SubqueryId(number), *id).map(|how| format!("  [{how}]")).unwrap_or_default();
-            let measured = plan.costs.get(&plan.label(*id)).map(measured).unwrap_or_default();
+            let measured =
+                plan.costs.get(&plan.label(*id)).map(|node| measured(node, plan.copies(*id))).unwrap_or_default();
             writeln!(out, "{:8}  {}{fused}{measured}", "", describe(plan, *id)).expect("a string takes all");
         }
     }
@@ -217,9 +218,10 @@ fn balancer(exchange: &Exchange) -> String {
     }
 }
 
-fn measured(node: &Measured) -> String {
+fn measured(node: &Measured, copies: usize) -> String {
     let per_row = node.nanos as f64 / node.rows_in.max(1) as f64;
-    format!("  [{per_row:.1} ns/row, {} rows in, {} out]", node.rows_in, node.rows_out)
+    let together = if copies > 1 { format!(", {copies} copies together") } else { String::new() };
+    format!("  [{per_row:.1} ns/row, {} rows in, {} out{together}]", node.rows_in, node.rows_out)
 }
 
 fn costs_are(load: Load) -> &'static str {

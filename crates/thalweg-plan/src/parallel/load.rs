@@ -130,7 +130,7 @@ impl Flow {
             };
             let known = measured(id).filter(|_| all > 0);
             // What is measured of a node that is there for each input of a union is measured of all of them.
-            let is_one_of = plan.nodes().filter(|(other, _)| plan.label(*other) == plan.label(id)).count() > 1;
+            let is_one_of = plan.copies(id) > 1;
             let counted = known.filter(|_| !is_one_of);
             let rows_in = counted.map_or(arriving, |measured| measured.rows_in as f64 / all as f64);
             let cost = known.map_or_else(|| estimated(plan, id), per_row);

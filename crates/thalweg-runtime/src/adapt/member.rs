@@ -27,8 +27,8 @@ pub struct Member {
 
 /// What is next.
 enum Phase {
-    /// All who give or take are waited for, and then time is made the same.
-    Level,
+    /// All who give or take are waited for, since then, and then time is made the same.
+    Level(Instant),
     /// It gives.
     Give,
     /// It takes, once all is there. Meanwhile rows go on whose states it has.
@@ -64,7 +64,7 @@ impl Member {
     pub fn take(&mut self, pipes: &mut Pipes, chain: &mut Chain) -> Result<Taken> {
         match self.handover.take() {
             None => self.next(pipes),
-            Some((epoch, Phase::Level)) => Ok(self.level(epoch, pipes)),
+            Some((epoch, Phase::Level(since))) => Ok(self.level(epoch, since, pipes)),
             Some((epoch, Phase::Give)) => self.give(epoch, chain),
             Some((epoch, Phase::Take(waiting))) => self.gain(epoch, waiting, pipes, chain),
         }
@@ -77,17 +77,18 @@ impl Member {
         if let [(_, Event::Barrier(epoch))] = events[..]
             && self.team.arrive(epoch, self.number, || pipes.reached())
         {
-            return Ok(self.level(epoch, pipes));
+            return Ok(self.level(epoch, self.clock.now(), pipes));
         }
         self.arrived = *arrived;
         Ok(taken)
     }
 
-    fn level(&mut self, epoch: Epoch, pipes: &mut Pipes) -> Taken {
+    fn level(&mut self, epoch: Epoch, since: Instant, pipes: &mut Pipes) -> Taken {
         let Some(level) = self.team.level(epoch) else {
-            self.handover = Some((epoch, Phase::Level));
+            self.handover = Some((epoch, Phase::Level(since)));
             return Taken::Nothing(None);
         };
+        self.team.met(self.clock.now().saturating_duration_since(since));
         self.handover = Some((epoch, Phase::Give));
         Taken::Events(pipes.raise(&level), self.arrived)
     }

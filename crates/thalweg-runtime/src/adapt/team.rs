@@ -141,6 +141,11 @@ impl Team {
         self.counters.moving(time);
     }
 
+    /// A member that gives or takes waited for the others for so long.
+    pub fn met(&self, time: Duration) {
+        self.counters.met(time);
+    }
+
     /// How long members are kept from their work for each key group that moves, as far as is known.
     pub fn cost_of_move(&self) -> Duration {
         let given = self.given.load(Relaxed).max(1);

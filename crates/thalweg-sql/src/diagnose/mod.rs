@@ -229,6 +229,12 @@ fn column_not_found(field: &Column, valid: &[Column]) -> Error {
     if let Some(table) = table
         && !tables().any(|known| known == table)
     {
+        // Behind a union only its own columns are seen; DataFusion says that of a table's column that is not among them.
+        if tables().next().is_none() && !valid.is_empty() {
+            let others = valid.iter().map(|c| c.name.as_str()).filter(|name| *name != field.name);
+            let error = Error::query(format!("column \"{}\" not found", field.name));
+            return error.with_hint(known("columns", others));
+        }
         let error = Error::query(format!("table \"{table}\" of column \"{}\" is not in FROM", field.name));
         return error.with_hint(known("tables", tables()));
     }

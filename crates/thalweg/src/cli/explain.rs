@@ -12,6 +12,10 @@ use thalweg_sql::ExplainFormat;
 
 use super::{Ending, Failure, arguments::Explain, interrupt::Interrupt, output, placing, ran, screen::Screen, script};
 
+/// Said where a plan is not the one that ran.
+const OTHERWISE: &str =
+    "it ran otherwise than it is shown: what was measured places it like this (--costs FILE keeps that for later runs)";
+
 /// Prints the plan of each query that was given; other statements take effect.
 pub fn explain(arguments: &Explain, screen: &Arc<Screen>) -> std::result::Result<Ending, Failure> {
     let scripts = script::read(&arguments.input, "explain")?;
@@ -28,7 +32,11 @@ pub fn explain(arguments: &Explain, screen: &Arc<Screen>) -> std::result::Result
         let mut ran = Vec::new();
         let Some(mut plan) = engine.plan(&statement).map_err(failure)? else { continue };
         if let Some(analysis) = &mut analysis {
+            let as_ran = plan.clone();
             (plan.costs, ran) = analysis.measure(&engine, &plan).map_err(failure)?;
+            if !thalweg::engine::run_alike(&as_ran, &plan) {
+                screen.say(OTHERWISE);
+            }
         }
         let lead = if plans > 0 && !arguments.json { "\n" } else { "" };
         let text = format!("{lead}{}\n", shown(&plan, &ran, arguments)?.trim_end());
