@@ -36,13 +36,19 @@ fn batch(rows: &[&Row], is_base: bool) -> thalweg::Result<RecordBatch> {
 }
 
 /// What is asked.
-pub fn sql(workload: &Workload) -> String {
+pub fn sql(workload: &Workload, mode: Mode) -> String {
+    let emit = emit(mode);
     format!(
         "SELECT k, ts, sum(v) OVER w FROM (SELECT k, ts, CAST(NULL AS BIGINT) AS v FROM s) \
          WINDOW w AS (UNION r PARTITION BY k ORDER BY ts \
-         ROWS_RANGE BETWEEN {} PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW INSTANCE_NOT_IN_WINDOW)",
+         ROWS_RANGE BETWEEN {} PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW INSTANCE_NOT_IN_WINDOW){emit}",
         interval(workload.window)
     )
+}
+
+/// When results come, as SQL says it.
+pub fn emit(mode: Mode) -> &'static str {
+    if mode == Mode::Eager { " EMIT EAGER" } else { "" }
 }
 
 /// So many microseconds in SQL.
@@ -63,8 +69,8 @@ pub fn tables(memory: &Memory, workload: &Workload, settings: &str) -> thalweg::
 }
 
 /// The engine's results.
-pub fn engine(memory: &Memory, workload: &Workload, settings: &str) -> thalweg::Result<Vec<RecordBatch>> {
-    tables(memory, workload, settings)?.sql(&sql(workload))?.collect()
+pub fn engine(memory: &Memory, workload: &Workload, mode: Mode, settings: &str) -> thalweg::Result<Vec<RecordBatch>> {
+    tables(memory, workload, settings)?.sql(&sql(workload, mode))?.collect()
 }
 
 /// What must come out: key, time and sum, which is null where no row matches.
@@ -76,18 +82,58 @@ pub fn expected(rows: &[Row], workload: &Workload) -> Answer {
     answer
 }
 
-/// What came out.
-pub fn found(batches: &[RecordBatch]) -> Answer {
+/// What came out, and was not taken back.
+pub fn found(batches: &[RecordBatch], mode: Mode) -> Answer {
     let mut answer = Answer::default();
     for batch in batches {
-        let [keys, sums] = [0, 2].map(|column| batch.column(column).as_primitive::<Int64Type>());
-        let times = batch.column(1).as_primitive::<TimestampMicrosecondType>();
+        let results = results(batch, mode);
+        let [keys, sums] = [0, 2].map(|column| results.column(column).as_primitive::<Int64Type>());
+        let times = results.column(1).as_primitive::<TimestampMicrosecondType>();
         for row in 0..batch.num_rows() {
             let sum = sums.is_valid(row).then(|| sums.value(row));
-            answer.add_result(values(keys.value(row), times.value(row), sum));
+            becomes(batch, row, mode).of(&mut answer, values(keys.value(row), times.value(row), sum));
         }
     }
     answer
+}
+
+/// What becomes of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Becomes {
+    /// It is the first for its base row.
+    First,
+    /// It is another one than before.
+    Another,
+    /// It holds no more.
+    Gone,
+}
+
+impl Becomes {
+    /// Tells an answer of a result.
+    pub fn of(self, answer: &mut Answer, values: [u64; 3]) {
+        if self == Self::Gone { answer.take_back(values) } else { answer.add_result(values) }
+    }
+}
+
+/// What becomes of a row that came out.
+pub fn becomes(batch: &RecordBatch, row: usize, mode: Mode) -> Becomes {
+    match mode {
+        Mode::Final => Becomes::First,
+        Mode::Eager => match batch.column(0).as_string::<i32>().value(row) {
+            "+I" => Becomes::First,
+            "+U" => Becomes::Another,
+            _ => Becomes::Gone,
+        },
+    }
+}
+
+/// The columns that were asked for.
+pub fn results(batch: &RecordBatch, mode: Mode) -> RecordBatch {
+    let mut batch = batch.clone();
+    if mode == Mode::Eager {
+        batch.remove_column(0);
+    }
+    batch
 }
 
 fn values(key: i64, time: i64, sum: Option<i64>) -> [u64; 3] {
@@ -117,12 +163,12 @@ mod tests {
             RecordBatch::try_from_iter(columns).unwrap()
         };
         let right = expected(&rows, workload);
-        assert_eq!(right.compare(&found(&[batch(&results)])), Ok(2_000));
-        let twice = found(&[batch(&results), batch(&results)]);
+        assert_eq!(right.compare(&found(&[batch(&results)], Mode::Final)), Ok(2_000));
+        let twice = found(&[batch(&results), batch(&results)], Mode::Final);
         assert!(right.compare(&twice).unwrap_err().contains("4000 results came out, 2000 must"));
         for wrong in [Some(0), None, Some(-1)] {
             results[2][1_000] = wrong;
-            assert!(right.compare(&found(&[batch(&results)])).unwrap_err().contains("checksum"));
+            assert!(right.compare(&found(&[batch(&results)], Mode::Final)).unwrap_err().contains("checksum"));
         }
     }
 
@@ -132,8 +178,10 @@ mod tests {
             let rows = workload.generate(5_000);
             let memory = memory(&rows).unwrap();
             for settings in ["SET 'parallelism' = '1'; SET 'batch.rows' = '100';", "SET 'parallelism' = '3';"] {
-                let found = found(&engine(&memory, &workload, settings).unwrap());
-                assert_eq!(expected(&rows, &workload).compare(&found), Ok(5_000), "{} {settings}", workload.name);
+                for mode in Mode::ALL {
+                    let found = found(&engine(&memory, &workload, mode, settings).unwrap(), mode);
+                    assert_eq!(expected(&rows, &workload).compare(&found), Ok(5_000), "{} {settings}", workload.name);
+                }
             }
         }
     }

@@ -8,10 +8,11 @@
 //! * [`sink`] and [`profile`]: what is found out on the way
 //! * [`latency`]: how long results take, and [`plot`]: that as a picture
 //! * [`sweep`]: what each parameter does
-//! * [`engine`]: the same question as SQL, and [`blocks`]: minima and maxima, as SQL
+//! * [`engine`]: the same question as SQL, [`arriving`]: of rows that come when they are due, and [`blocks`]: minima and maxima, as SQL
 //!
 //! Source: Zhang et al., "Scalable Online Interval Join on Modern Multicore Processors in OpenMLDB", §III to §V.
 
+mod arriving;
 mod blocks;
 mod buffer;
 mod engine;
@@ -47,6 +48,9 @@ const JOINERS: usize = 16;
 type Join = fn(&Feed<'_>, &Workload, Mode, usize, Wanted) -> Outcome;
 
 const ALGORITHMS: [(&str, Join); 2] = [("Key-OIJ", key_oij::run), ("SplitJoin", split_join::run)];
+
+/// How the engine is called.
+const ENGINE: &str = "thalweg";
 
 /// One way to run a workload.
 #[derive(Clone, Copy)]
@@ -84,7 +88,15 @@ impl Way {
         ALGORITHMS.map(|(name, join)| Self { name, join, joiners: cores(), mode: Mode::Final }).into()
     }
 
+    /// The engine's own, which is not run by [`Way::join`].
+    fn of_engine(joiners: usize, mode: Mode) -> Self {
+        Self { name: ENGINE, join: key_oij::run, joiners, mode }
+    }
+
     fn called(&self, workload: &Workload) -> String {
+        if self.name == ENGINE {
+            return format!("{}, {ENGINE}, parallelism {}, {}", workload.name, self.joiners, self.mode.name());
+        }
         let joiners = if self.joiners == 1 { "joiner" } else { "joiners" };
         format!("{}, {}, {} {joiners}, {}", workload.name, self.name, self.joiners, self.mode.name())
     }
@@ -94,7 +106,7 @@ impl Way {
             workload: "interval-join",
             variant,
             parameters: parameters([
-                ("query", json!(engine::sql(workload))),
+                ("query", json!(engine::sql(workload, if self.name == ENGINE { self.mode } else { Mode::Final }))),
                 ("input", json!("24-byte rows of both streams in memory, out of order")),
                 ("algorithm", json!(self.name)),
                 ("joiners", json!(self.joiners)),
@@ -115,9 +127,14 @@ impl Way {
 }
 
 fn throughput(report: &mut Report, workload: &Workload, ways: &[Way]) -> Result<(), String> {
-    let engines = if ways.len() > ALGORITHMS.len() { vec![1, cores()] } else { vec![cores()] };
-    let by_engine = |parallelism: &usize| format!("{}, thalweg, parallelism {parallelism}, final", workload.name);
-    let mut variants = ways.iter().map(|way| way.called(workload)).chain(engines.iter().map(by_engine));
+    let is_all = ways.len() > ALGORITHMS.len();
+    let ours = if is_all {
+        vec![(1, Mode::Final), (1, Mode::Eager), (cores(), Mode::Final)]
+    } else {
+        vec![(cores(), Mode::Final)]
+    };
+    let ours: Vec<Way> = ours.into_iter().map(|(joiners, mode)| Way::of_engine(joiners, mode)).collect();
+    let mut variants = ways.iter().chain(&ours).map(|way| way.called(workload));
     if !variants.any(|variant| report.wants(&variant)) {
         return Ok(());
     }
@@ -129,16 +146,15 @@ fn throughput(report: &mut Report, workload: &Workload, ways: &[Way]) -> Result<
         (way.join)(&Feed::new(&rows, workload, Pace::Fast), workload, way.mode, way.joiners, wanted)
     };
     let memory = engine::memory(&rows).map_err(|error| error.to_string())?;
-    let ours = engine::expected(&rows, workload);
-    let engines = engines.iter().map(|parallelism| {
-        let (memory, workload) = (&memory, workload);
+    let right = engine::expected(&rows, workload);
+    let engines = ours.iter().map(|way| {
+        let (memory, workload, mode) = (&memory, workload, way.mode);
         let run: Run<'_> = Box::new(move || {
-            let settings = format!("SET 'parallelism' = '{parallelism}';");
-            let batches = engine::engine(memory, workload, &settings).map_err(|error| error.to_string())?;
-            Ok(Box::new(move || ours.compare(&engine::found(&batches))))
+            let settings = format!("SET 'parallelism' = '{}';", way.joiners);
+            let batches = engine::engine(memory, workload, mode, &settings).map_err(|error| error.to_string())?;
+            Ok(Box::new(move || right.compare(&engine::found(&batches, mode))))
         });
-        let way = Way { name: "thalweg", join: key_oij::run, joiners: *parallelism, mode: Mode::Final };
-        (way.case(workload, by_engine(parallelism), &rows), run)
+        (way.case(workload, way.called(workload), &rows), run)
     });
     let cases = ways.iter().map(|way| {
         let run: Run<'_> = Box::new(move || {
@@ -219,6 +235,9 @@ mod tests {
                 assert_eq!(Answer::of(&rows, &workload, mode).compare(&found.answer), Ok(5_000));
                 assert_eq!(found.latencies_us.len(), 5_000);
             }
+            let found = arriving::run(&rows, &workload, mode, 2, 100).unwrap();
+            assert_eq!(Answer::of(&rows, &workload, Mode::Final).compare(&found.answer), Ok(5_000));
+            assert_eq!(found.latencies_us.len(), rows[100..].iter().filter(|row| row.is_base).count());
         }
     }
 

@@ -18,11 +18,13 @@ const LIMIT: RGBColor = RGBColor(84, 150, 84);
 const LEAST_MS: f64 = 0.01;
 
 /// What is drawn, by algorithm and mode.
-const LINES: [(&str, &str, RGBColor); 4] = [
+const LINES: [(&str, &str, RGBColor); 6] = [
     ("Key-OIJ", "final", RGBColor(222, 146, 74)),
     ("Key-OIJ", "eager", RGBColor(240, 196, 120)),
     ("SplitJoin", "final", RGBColor(66, 122, 186)),
     ("SplitJoin", "eager", RGBColor(140, 186, 228)),
+    ("thalweg", "final", RGBColor(110, 90, 170)),
+    ("thalweg", "eager", RGBColor(180, 160, 220)),
 ];
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;

@@ -1,5 +1,7 @@
 //! Batches of which rows are kept.
 
+use std::collections::HashMap;
+
 use arrow_array::{Array, ArrayRef, make_array, new_null_array};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::DataType;
@@ -131,8 +133,19 @@ impl Kept {
         Ok(make_array(data.nulls(self.nulls(column, rows)).build()?))
     }
 
+    /// Whether these are so few that to look at all batches would take longer than to look each row up.
+    fn are_few(&self, rows: &[At]) -> bool {
+        rows.len() < self.batches.len()
+    }
+
     /// The values of rows in a column in which all have so many bytes.
     fn values<T: ArrowNativeType>(&self, column: usize, rows: &[At]) -> Buffer {
+        if self.are_few(rows) {
+            let value = |at: &At| {
+                self.batches[at.batch as usize].columns[column].values::<T>().unwrap_or_default()[at.row as usize]
+            };
+            return Buffer::from_vec(rows.iter().map(value).collect::<Vec<T>>());
+        }
         let columns = self.batches.iter().map(|slot| slot.columns.get(column));
         let batches: Vec<&[T]> = columns.map(|column| column.and_then(Column::values).unwrap_or_default()).collect();
         Buffer::from_vec(rows.iter().map(|at| batches[at.batch as usize][at.row as usize]).collect::<Vec<T>>())
@@ -140,29 +153,29 @@ impl Kept {
 
     /// Which rows have a value in a column, if not all.
     fn nulls(&self, column: usize, rows: &[At]) -> Option<NullBuffer> {
-        let columns = self.batches.iter().map(|slot| slot.columns.get(column));
-        let nulls: Vec<Option<&NullBuffer>> = columns.map(|column| column?.array.nulls()).collect();
-        if nulls.iter().all(Option::is_none) {
-            return None;
-        }
-        let is_valid = |at: &At| nulls[at.batch as usize].is_none_or(|nulls| nulls.is_valid(at.row as usize));
-        let valid = BooleanBuffer::collect_bool(rows.len(), |row| is_valid(&rows[row]));
+        let valid = if self.are_few(rows) {
+            let nulls = |at: &At| self.batches[at.batch as usize].columns[column].array.nulls();
+            if rows.iter().all(|at| nulls(at).is_none()) {
+                return None;
+            }
+            let is_valid = |at: &At| nulls(at).is_none_or(|nulls| nulls.is_valid(at.row as usize));
+            BooleanBuffer::collect_bool(rows.len(), |row| is_valid(&rows[row]))
+        } else {
+            let columns = self.batches.iter().map(|slot| slot.columns.get(column));
+            let nulls: Vec<Option<&NullBuffer>> = columns.map(|column| column?.array.nulls()).collect();
+            if nulls.iter().all(Option::is_none) {
+                return None;
+            }
+            let is_valid = |at: &At| nulls[at.batch as usize].is_none_or(|nulls| nulls.is_valid(at.row as usize));
+            BooleanBuffer::collect_bool(rows.len(), |row| is_valid(&rows[row]))
+        };
         Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0)
     }
 
     fn interleaved(&self, column: usize, rows: &[At]) -> Result<ArrayRef> {
-        let mut number = vec![usize::MAX; self.batches.len()];
-        let mut arrays: Vec<&dyn Array> = Vec::new();
-        let mut places = Vec::with_capacity(rows.len());
-        for at in rows {
-            let number = &mut number[at.batch as usize];
-            if *number == usize::MAX {
-                *number = arrays.len();
-                arrays.push(self.batches[at.batch as usize].columns[column].array.as_ref());
-            }
-            places.push((*number, at.row as usize));
-        }
-        Ok(interleave(&arrays, &places)?)
+        let mut parts = Parts::new(self, column, rows.len());
+        let places: Vec<_> = rows.iter().map(|at| parts.place(*at)).collect();
+        Ok(interleave(&parts.arrays, &places)?)
     }
 
     /// The values that rows have in one of the columns, which is of this kind; null where there is no row.
@@ -171,23 +184,11 @@ impl Kept {
         if some.len() == rows.len() && !some.is_empty() {
             return self.gather(column, &some);
         }
-        let mut number = vec![usize::MAX; self.batches.len()];
         let null = new_null_array(kind, 1);
-        let mut arrays: Vec<&dyn Array> = vec![null.as_ref()];
-        let mut places = Vec::with_capacity(rows.len());
-        for at in rows {
-            let Some(at) = at else {
-                places.push((0, 0));
-                continue;
-            };
-            let number = &mut number[at.batch as usize];
-            if *number == usize::MAX {
-                *number = arrays.len();
-                arrays.push(self.batches[at.batch as usize].columns[column].array.as_ref());
-            }
-            places.push((*number, at.row as usize));
-        }
-        Ok(interleave(&arrays, &places)?)
+        let mut parts = Parts::new(self, column, rows.len());
+        parts.arrays.push(null.as_ref());
+        let places: Vec<_> = rows.iter().map(|at| at.map_or((0, 0), |at| parts.place(at))).collect();
+        Ok(interleave(&parts.arrays, &places)?)
     }
 
     /// Marks a row.
@@ -227,6 +228,37 @@ impl Kept {
     }
 }
 
+/// The arrays in which some rows lie, each once.
+struct Parts<'a> {
+    kept: &'a Kept,
+    column: usize,
+    arrays: Vec<&'a dyn Array>,
+    /// Which of the arrays a batch's is: by the number of the batch, or looked up where rows are few.
+    numbers: Vec<usize>,
+    few: HashMap<u32, usize>,
+}
+
+impl<'a> Parts<'a> {
+    /// For so many rows.
+    fn new(kept: &'a Kept, column: usize, rows: usize) -> Self {
+        let numbers = if rows < kept.batches.len() { Vec::new() } else { vec![usize::MAX; kept.batches.len()] };
+        Self { kept, column, arrays: Vec::new(), numbers, few: HashMap::new() }
+    }
+
+    /// In which of the arrays a row lies, and where there.
+    fn place(&mut self, at: At) -> (usize, usize) {
+        let number = match self.numbers.get_mut(at.batch as usize) {
+            Some(number) => number,
+            None => self.few.entry(at.batch).or_insert(usize::MAX),
+        };
+        if *number == usize::MAX {
+            *number = self.arrays.len();
+            self.arrays.push(self.kept.batches[at.batch as usize].columns[self.column].array.as_ref());
+        }
+        (*number, at.row as usize)
+    }
+}
+
 /// The hashes of all that is kept of rows of one input.
 pub fn hashes(kept: &Kept, rows: &[At]) -> Result<Vec<u64>> {
     let Some(first) = rows.first() else { return Ok(Vec::new()) };
@@ -238,9 +270,35 @@ pub fn hashes(kept: &Kept, rows: &[At]) -> Result<Vec<u64>> {
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::{Int64Array, cast::AsArray, types::Int64Type};
+    use arrow_array::{Int64Array, StringArray, cast::AsArray, types::Int64Type};
 
     use super::*;
+
+    #[test]
+    fn few_rows_of_many_batches_are_gathered_as_many_of_few_are() {
+        let (mut kept, mut all) = (Kept::default(), Vec::new());
+        for batch in 0..40 {
+            let number = |row: i64| (batch % 3 != 0 || row > 0).then_some(batch * 10 + row);
+            let numbers = Arc::new(Int64Array::from_iter((0..3).map(number))) as ArrayRef;
+            let texts =
+                Arc::new(StringArray::from_iter((0..3).map(|row| number(row).map(|number| number.to_string()))));
+            let number = kept.keep(vec![numbers, texts], 3);
+            all.extend((0..3).map(|row| At { batch: number, row }));
+        }
+        all.reverse();
+        for column in 0..2 {
+            let many = kept.gather(column, &all).unwrap();
+            let some: Vec<_> = all.iter().map(|at| (at.row != 1).then_some(*at)).collect();
+            let kind = many.data_type();
+            let many_some = kept.gather_some(column, &some, kind).unwrap();
+            for (first, rows) in all.chunks(7).enumerate() {
+                assert_eq!(&kept.gather(column, rows).unwrap(), &many.slice(first * 7, rows.len()));
+                let few = kept.gather_some(column, &some[first * 7..][..rows.len()], kind).unwrap();
+                assert_eq!(&few, &many_some.slice(first * 7, rows.len()));
+            }
+            assert_eq!((many.null_count(), many_some.null_count()), (14, 54));
+        }
+    }
 
     #[test]
     fn a_batch_is_there_as_long_as_one_of_its_rows_is_wanted() {

@@ -60,7 +60,7 @@ impl Answers {
     }
 
     /// Where the aggregates lie that were last given for a row, if some were.
-    pub fn given(&self, base: &Entry) -> Option<At> {
+    pub fn given(&mut self, base: &Entry) -> Option<At> {
         self.runs.get(base).map(|row| row.given)
     }
 

@@ -134,7 +134,7 @@ struct Changes {
 
 impl Changes {
     /// What is new where these aggregates were found.
-    fn of(bases: &[Entry], found: &[ArrayRef], answers: &Answers) -> Result<Self> {
+    fn of(bases: &[Entry], found: &[ArrayRef], answers: &mut Answers) -> Result<Self> {
         let given: Vec<Option<At>> = bases.iter().map(|base| answers.given(base)).collect();
         let some: Vec<At> = given.iter().flatten().copied().collect();
         let mut numbers = 0..;

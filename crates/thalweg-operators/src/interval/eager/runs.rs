@@ -37,10 +37,39 @@ impl Row for Entry {
 /// Rows by key and time.
 #[derive(Debug)]
 pub struct Runs<T> {
-    runs: Vec<Vec<T>>,
+    runs: Vec<Run<T>>,
     rows: usize,
     /// How many rows came since all keys were last looked at.
     grown: usize,
+}
+
+/// The rows of a key.
+#[derive(Debug)]
+struct Run<T> {
+    rows: Vec<T>,
+    /// The row behind the one that was last looked for: rows are looked for one after the other.
+    next: usize,
+}
+
+impl<T> Default for Run<T> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), next: 0 }
+    }
+}
+
+impl<T: Row> Run<T> {
+    /// Where a row is, or where it would be.
+    fn find(&mut self, place: (i64, At)) -> Result<usize, usize> {
+        let found = match self.rows.get(self.next) {
+            Some(row) if row.place() == place => Ok(self.next),
+            // What comes last stands behind all, as a rule.
+            _ if self.rows.last().is_none_or(|last| last.place() < place) => Err(self.rows.len()),
+            _ => self.rows.binary_search_by_key(&place, Row::place),
+        };
+        let (Ok(here) | Err(here)) = found;
+        self.next = here + 1;
+        found
+    }
 }
 
 impl<T> Default for Runs<T> {
@@ -52,7 +81,7 @@ impl<T> Default for Runs<T> {
 impl<T: Row> Runs<T> {
     /// The rows of a key.
     pub fn of(&self, key: u32) -> &[T] {
-        self.runs.get(key as usize).map_or(&[], |run| run)
+        self.runs.get(key as usize).map_or(&[], |run| &run.rows)
     }
 
     /// The rows of a key with a time in a range of which both ends are included.
@@ -63,22 +92,23 @@ impl<T: Row> Runs<T> {
     }
 
     /// A row, if it is there.
-    pub fn get(&self, entry: &Entry) -> Option<&T> {
-        let run = self.of(entry.key);
-        run.binary_search_by_key(&entry.place(), Row::place).ok().map(|found| &run[found])
+    pub fn get(&mut self, entry: &Entry) -> Option<&T> {
+        let run = self.runs.get_mut(entry.key as usize)?;
+        let found = run.find(entry.place()).ok()?;
+        Some(&run.rows[found])
     }
 
     /// Puts a row where it belongs; returns the one that was in its place, if there was one.
     pub fn put(&mut self, row: T) -> Option<T> {
         let key = row.entry().key as usize;
         if self.runs.len() <= key {
-            self.runs.resize_with(key + 1, Vec::new);
+            self.runs.resize_with(key + 1, Run::default);
         }
         let run = &mut self.runs[key];
-        match run.binary_search_by_key(&row.place(), Row::place) {
-            Ok(found) => Some(std::mem::replace(&mut run[found], row)),
+        match run.find(row.place()) {
+            Ok(found) => Some(std::mem::replace(&mut run.rows[found], row)),
             Err(found) => {
-                run.insert(found, row);
+                run.rows.insert(found, row);
                 self.rows += 1;
                 self.grown += 1;
                 None
@@ -93,7 +123,7 @@ impl<T: Row> Runs<T> {
             return;
         }
         self.grown = 0;
-        for run in &mut self.runs {
+        for Run { rows: run, .. } in &mut self.runs {
             let old = run.partition_point(|row| row.entry().time < end);
             self.rows -= old;
             run.drain(..old).for_each(&mut gone);
@@ -107,8 +137,8 @@ impl<T: Row> Runs<T> {
     /// Drops the rows of the keys for which `is_gone` is true; `gone` is told of each.
     pub fn forget(&mut self, is_gone: impl Fn(u32) -> bool, mut gone: impl FnMut(T)) {
         for (_, run) in self.runs.iter_mut().enumerate().filter(|(key, _)| is_gone(*key as u32)) {
-            self.rows -= run.len();
-            std::mem::take(run).into_iter().for_each(&mut gone);
+            self.rows -= run.rows.len();
+            std::mem::take(run).rows.into_iter().for_each(&mut gone);
         }
     }
 
@@ -116,12 +146,12 @@ impl<T: Row> Runs<T> {
     pub fn renumber(&mut self, moved: &[u32]) {
         let mut runs = Vec::new();
         for (old, mut run) in std::mem::take(&mut self.runs).into_iter().enumerate() {
-            if run.is_empty() {
+            if run.rows.is_empty() {
                 continue;
             }
             let new = moved[old];
-            run.iter_mut().for_each(|row| row.entry_mut().key = new);
-            runs.resize_with(runs.len().max(new as usize + 1), Vec::new);
+            run.rows.iter_mut().for_each(|row| row.entry_mut().key = new);
+            runs.resize_with(runs.len().max(new as usize + 1), Run::default);
             runs[new as usize] = run;
         }
         self.runs = runs;
@@ -129,7 +159,7 @@ impl<T: Row> Runs<T> {
 
     /// All rows, key by key.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.runs.iter().flatten()
+        self.runs.iter().flat_map(|run| &run.rows)
     }
 
     /// How many rows there are.
@@ -139,8 +169,8 @@ impl<T: Row> Runs<T> {
 
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
-        let rows: usize = self.runs.iter().map(Vec::capacity).sum();
-        rows * size_of::<T>() + self.runs.capacity() * size_of::<Vec<T>>()
+        let rows: usize = self.runs.iter().map(|run| run.rows.capacity()).sum();
+        rows * size_of::<T>() + self.runs.capacity() * size_of::<Run<T>>()
     }
 }
 
@@ -167,6 +197,14 @@ mod tests {
             found.sort_by_key(|entry| entry.at);
             expected.sort_by_key(|entry| entry.at);
             assert_eq!(found, expected);
+            // One after the other, from anywhere, and what is not there.
+            let first = twin.len().saturating_sub(random.random_range(1..9));
+            for known in twin[first..].iter().chain([&twin[random.random_range(0..twin.len())]]) {
+                assert_eq!(runs.get(known), Some(known));
+                assert_eq!(runs.put(*known), Some(*known));
+                let at = At { batch: 1, ..known.at };
+                assert_eq!(runs.get(&Entry { at, ..*known }), None);
+            }
             if row % 100 == 99 {
                 let end = time - 200;
                 // Some may stay.
