@@ -68,9 +68,13 @@ pub fn tables(memory: &Memory, workload: &Workload, settings: &str) -> thalweg::
     Ok(engine)
 }
 
-/// The engine's results.
-pub fn engine(memory: &Memory, workload: &Workload, mode: Mode, settings: &str) -> thalweg::Result<Vec<RecordBatch>> {
-    tables(memory, workload, settings)?.sql(&sql(workload, mode))?.collect()
+/// The engine's results, which are looked at as they come out, as the baselines' are.
+pub fn engine(memory: &Memory, workload: &Workload, mode: Mode, settings: &str) -> thalweg::Result<Answer> {
+    let mut answer = Answer::default();
+    for batch in tables(memory, workload, settings)?.sql(&sql(workload, mode))? {
+        add(&batch?, mode, &mut answer);
+    }
+    Ok(answer)
 }
 
 /// What must come out: key, time and sum, which is null where no row matches.
@@ -82,19 +86,15 @@ pub fn expected(rows: &[Row], workload: &Workload) -> Answer {
     answer
 }
 
-/// What came out, and was not taken back.
-pub fn found(batches: &[RecordBatch], mode: Mode) -> Answer {
-    let mut answer = Answer::default();
-    for batch in batches {
-        let results = results(batch, mode);
-        let [keys, sums] = [0, 2].map(|column| results.column(column).as_primitive::<Int64Type>());
-        let times = results.column(1).as_primitive::<TimestampMicrosecondType>();
-        for row in 0..batch.num_rows() {
-            let sum = sums.is_valid(row).then(|| sums.value(row));
-            becomes(batch, row, mode).of(&mut answer, values(keys.value(row), times.value(row), sum));
-        }
+/// Tells an answer what came out, and what was taken back.
+fn add(batch: &RecordBatch, mode: Mode, answer: &mut Answer) {
+    let results = results(batch, mode);
+    let [keys, sums] = [0, 2].map(|column| results.column(column).as_primitive::<Int64Type>());
+    let times = results.column(1).as_primitive::<TimestampMicrosecondType>();
+    for row in 0..batch.num_rows() {
+        let sum = sums.is_valid(row).then(|| sums.value(row));
+        becomes(batch, row, mode).of(answer, values(keys.value(row), times.value(row), sum));
     }
-    answer
 }
 
 /// What becomes of a result.
@@ -163,12 +163,17 @@ mod tests {
             RecordBatch::try_from_iter(columns).unwrap()
         };
         let right = expected(&rows, workload);
-        assert_eq!(right.compare(&found(&[batch(&results)], Mode::Final)), Ok(2_000));
-        let twice = found(&[batch(&results), batch(&results)], Mode::Final);
+        let found = |batches: &[RecordBatch]| {
+            let mut answer = Answer::default();
+            batches.iter().for_each(|batch| add(batch, Mode::Final, &mut answer));
+            answer
+        };
+        assert_eq!(right.compare(&found(&[batch(&results)])), Ok(2_000));
+        let twice = found(&[batch(&results), batch(&results)]);
         assert!(right.compare(&twice).unwrap_err().contains("4000 results came out, 2000 must"));
         for wrong in [Some(0), None, Some(-1)] {
             results[2][1_000] = wrong;
-            assert!(right.compare(&found(&[batch(&results)], Mode::Final)).unwrap_err().contains("checksum"));
+            assert!(right.compare(&found(&[batch(&results)])).unwrap_err().contains("checksum"));
         }
     }
 
@@ -179,7 +184,7 @@ mod tests {
             let memory = memory(&rows).unwrap();
             for settings in ["SET 'parallelism' = '1'; SET 'batch.rows' = '100';", "SET 'parallelism' = '3';"] {
                 for mode in Mode::ALL {
-                    let found = found(&engine(&memory, &workload, mode, settings).unwrap(), mode);
+                    let found = engine(&memory, &workload, mode, settings).unwrap();
                     assert_eq!(expected(&rows, &workload).compare(&found), Ok(5_000), "{} {settings}", workload.name);
                 }
             }

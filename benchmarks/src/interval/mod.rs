@@ -151,8 +151,8 @@ fn throughput(report: &mut Report, workload: &Workload, ways: &[Way]) -> Result<
         let (memory, workload, mode) = (&memory, workload, way.mode);
         let run: Run<'_> = Box::new(move || {
             let settings = format!("SET 'parallelism' = '{}';", way.joiners);
-            let batches = engine::engine(memory, workload, mode, &settings).map_err(|error| error.to_string())?;
-            Ok(Box::new(move || right.compare(&engine::found(&batches, mode))))
+            let answer = engine::engine(memory, workload, mode, &settings).map_err(|error| error.to_string())?;
+            Ok(Box::new(move || right.compare(&answer)))
         });
         (way.case(workload, way.called(workload), &rows), run)
     });
