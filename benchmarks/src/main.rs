@@ -183,6 +183,7 @@ fn measure(arguments: &Arguments) -> Result<Vec<Measurement>, Box<dyn Error>> {
         if let (Some(flink), Some(name)) = (&flink, workload.to_possible_value()) {
             let more = match workload {
                 Workload::Shuffle => shuffle::keyed::jobs(&arguments.shuffle, &report),
+                Workload::IntervalJoin => interval::flink::jobs(),
                 _ => vec![],
             };
             flink.run(&mut report, name.get_name(), more)?;

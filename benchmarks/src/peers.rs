@@ -60,7 +60,7 @@ pub struct Job {
     /// More of what is written down.
     pub parameters: Map<String, Value>,
     /// How many rows it makes.
-    pub million_rows: u64,
+    pub rows: u64,
     /// Bytes of a row.
     pub row_bytes: usize,
     /// Bytes that must be read for it.
@@ -86,7 +86,7 @@ impl Job {
             query: query.into(),
             input: "24-byte rows in order".into(),
             parameters: Map::new(),
-            million_rows,
+            rows: million_rows * 1_000_000,
             row_bytes: 24,
             bytes_per_row,
             beside: beside.into(),
@@ -166,7 +166,7 @@ impl Flink {
         compile.args(["--release", &JAVA.to_string(), "-d"]).arg(classes.path());
         compile.arg("-cp").arg(join(&entries)?);
         compile.args(
-            ["Bench", "Expected", "Keyed", "Operators", "Plain", "Row", "Stream"]
+            ["Bench", "Expected", "Joined", "Keyed", "Operators", "Plain", "Row", "Stream"]
                 .map(|name| sources.join(format!("{name}.java"))),
         );
         output(&mut compile, INSTALL_JAVA)?;
@@ -185,7 +185,7 @@ impl Flink {
     }
 
     fn measure(&self, report: &mut Report, job: &Job) -> Result<(), String> {
-        let rows = job.million_rows * 1_000_000 / if report.is_quick() { 10 } else { 1 };
+        let rows = job.rows / if report.is_quick() { 10 } else { 1 };
         let runs = if report.is_quick() { 2 } else { 5 };
         let mut command = Command::new(&self.java);
         command.args(["-XX:+UseParallelGC", "-Xms3g", "-Xmx3g", "-XX:MaxDirectMemorySize=1g"]);

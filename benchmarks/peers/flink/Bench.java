@@ -24,7 +24,7 @@ import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 
 /**
  * Runs one job of Flink several times in this process: {@code Bench JOB ROWS RUNS PARALLELISM}, where the job {@code keyed}
- * has {@code ROW_BYTES PARTITIONS SUBTASKS} behind it. The first run warms up. Each of the others prints a line
+ * has {@code ROW_BYTES PARTITIONS SUBTASKS} behind it, and {@code interval-join} has {@code KEYS WINDOW LATENESS}. The first run warms up. Each of the others prints a line
  * {@code seconds cpu_seconds results peak_bytes}, after its results were compared with what they must be. The peak is that of
  * the process up to now, 0 where the system does not tell.
  */
@@ -52,7 +52,7 @@ public final class Bench {
         int runs = Integer.parseInt(arguments[2]);
         int parallelism = Integer.parseInt(arguments[3]);
         int[] numbers = Arrays.stream(arguments).skip(4).mapToInt(Integer::parseInt).toArray();
-        var expected = expected(job, rows, parallelism);
+        var expected = expected(job, rows, parallelism, numbers);
         for (int run = 0; run <= runs; run++) {
             Operators.Clocks.reset();
             var environment = StreamExecutionEnvironment.createLocalEnvironment(parallelism, configuration());
@@ -91,13 +91,14 @@ public final class Bench {
         return configuration;
     }
 
-    private static Expected expected(String job, long rows, int parallelism) {
+    private static Expected expected(String job, long rows, int parallelism, int[] numbers) {
         return switch (job) {
             case "selection", "selection-sql" -> Expected.selection(rows, SELECTION_KEYS, parallelism);
             case "keyed" -> Expected.keys(rows, SHUFFLE_KEYS, parallelism);
             case "tumble", "tumble-sql" -> Expected.averages(rows, KEYS, parallelism, 1);
             case "hop-sql" -> Expected.averages(rows, KEYS, parallelism, 60);
             case "distinct-sql" -> Expected.distinct(rows, FEW_KEYS, parallelism);
+            case "interval-join" -> Joined.expected(rows, numbers[0], numbers[1], numbers[2], parallelism);
             default -> throw new IllegalArgumentException("there is no job " + job);
         };
     }
@@ -106,6 +107,7 @@ public final class Bench {
         switch (job) {
             case "selection" -> take(make(SELECTION_KEYS, Row.type(), false).filter(new Selection()));
             case "keyed" -> keyed(numbers[0], numbers[1], numbers[2]);
+            case "interval-join" -> joined(numbers[0], numbers[1], numbers[2]);
             case "tumble" -> take(make(KEYS, Row.type(), false)
                     .keyBy(new Key())
                     .window(TumblingEventTimeWindows.of(Duration.ofSeconds(1)))
@@ -127,6 +129,17 @@ public final class Bench {
                 .keyBy(key, Types.INT)
                 .transform("take", Types.LONG, new Operators.Taker<Keyed>())
                 .setParallelism(subtasks);
+    }
+
+    private void joined(int keys, long window, long lateness) {
+        var both = tokens().transform("make", Row.type(), new Joined.Maker(rows, keys, lateness));
+        KeySelector<Row, Long> key = Joined::key;
+        var base = both.filter(Joined::isBase).keyBy(key, Types.LONG);
+        var probe = both.filter(row -> !Joined.isBase(row)).keyBy(key, Types.LONG);
+        take(base.intervalJoin(probe)
+                .between(Duration.ofMillis(-window), Duration.ZERO)
+                .process(new Joined.Pair(), Row.type())
+                .transform("sum", Types.DOUBLE, new Joined.Sums()));
     }
 
     private static String windows(String value, String windows) {

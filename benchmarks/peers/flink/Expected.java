@@ -87,7 +87,8 @@ final class Expected {
         }
     }
 
-    private void add(long rows, double value) {
+    /** A group of so many rows has this value. */
+    void add(long rows, double value) {
         if (rows > 0) {
             results++;
             sum += value;

@@ -28,6 +28,11 @@ final class Stream {
         return (random >>> 33) % keys;
     }
 
+    /** More bits of what the last key was made of. */
+    long bits() {
+        return random >>> 3 & 0x3FFF_FFFFL;
+    }
+
     /** Fills in the next row. */
     void fill(Row row) {
         row.key = key();

@@ -8,6 +8,7 @@
 //! * [`sink`] and [`profile`]: what is found out on the way
 //! * [`latency`]: how long results take, and [`plot`]: that as a picture
 //! * [`sweep`]: what each parameter does
+//! * [`flink`]: Apache Flink's interval join beside
 //! * [`engine`]: the same question as SQL, [`arriving`]: of rows that come when they are due, and [`blocks`]: minima and maxima, as SQL
 //!
 //! Source: Zhang et al., "Scalable Online Interval Join on Modern Multicore Processors in OpenMLDB", §III to §V.
@@ -18,6 +19,7 @@ mod buffer;
 mod engine;
 mod expected;
 mod feed;
+pub mod flink;
 mod joiner;
 mod key_oij;
 mod latency;

@@ -50,7 +50,7 @@ fn job(kind: Kind, row_bytes: usize, partitions: usize, report: &Report) -> Job 
             ("threads", json!(cores())),
             ("subtasks", json!(subtasks)),
         ]),
-        million_rows: 10,
+        rows: 10_000_000,
         row_bytes,
         // As for ours: read once and written once.
         bytes_per_row: 2.0 * row_bytes as f64,
