@@ -535,7 +535,15 @@ fn who_wants_no_more_ends_an_input_that_says_nothing() {
          GROUP BY window_start LIMIT 3",
         "SELECT f.k FROM f LEFT JOIN s ON f.k = s.k AND s.ts BETWEEN f.ts - INTERVAL '1' SECOND AND f.ts LIMIT 3",
     ];
-    for (sql, parallelism) in queries.into_iter().flat_map(|sql| [(sql, 1), (sql, 4)]) {
+    let nothing = [
+        "SELECT k FROM s LIMIT 0",
+        "SELECT k FROM s WHERE k > 5 LIMIT 0",
+        "SELECT k FROM f WHERE false LIMIT 0",
+        "SELECT window_start, count(*) FROM TUMBLE(s, ts, INTERVAL '1' SECOND) GROUP BY window_start LIMIT 0",
+        "SELECT k FROM (SELECT k FROM s LIMIT 0) UNION ALL (SELECT k FROM f LIMIT 0)",
+    ];
+    let queries = queries.map(|sql| (sql, 3)).into_iter().chain(nothing.map(|sql| (sql, 0)));
+    for (sql, expected, parallelism) in queries.flat_map(|(sql, rows)| [(sql, rows, 1), (sql, rows, 4)]) {
         let (done, is_done) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut engine = Engine::new();
@@ -545,7 +553,7 @@ fn who_wants_no_more_ends_an_input_that_says_nothing() {
             done.send(rows).unwrap();
         });
         let rows = is_done.recv_timeout(std::time::Duration::from_secs(60));
-        assert_eq!(rows, Ok(3), "{parallelism} instances: {sql}");
+        assert_eq!(rows, Ok(expected), "{parallelism} instances: {sql}");
     }
 }
 

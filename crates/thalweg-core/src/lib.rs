@@ -29,6 +29,7 @@ pub mod snapshot;
 pub mod state;
 pub mod time;
 pub mod types;
+pub mod views;
 pub mod window;
 
 pub use batch::{Batch, Origin};

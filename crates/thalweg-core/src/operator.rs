@@ -49,6 +49,11 @@ pub trait Operator: Send {
         false
     }
 
+    /// Whether it wants no row at all: its stream ends before it begins.
+    fn wants_nothing(&self) -> bool {
+        false
+    }
+
     /// What outlives a batch, if anything.
     fn state(&mut self) -> Option<&mut dyn State> {
         None

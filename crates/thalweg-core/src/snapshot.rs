@@ -2,10 +2,10 @@
 
 use std::io::Cursor;
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_ipc::{reader::StreamReader, writer::StreamWriter};
 
-use crate::{Error, Result};
+use crate::{Error, Result, views::with_own_memory};
 
 /// What belongs to one key group of a state: a version of its layout, then numbers and rows in the order in which they will be read.
 ///
@@ -37,9 +37,14 @@ impl Snapshot {
         self.parts.push(Part::Number(value));
     }
 
-    /// Appends rows. Whoever has the snapshot keeps them alive: they must be no view into something larger.
+    /// Appends rows. Whoever has the snapshot keeps them alive: they must be no part of something larger. Texts that are views into something
+    /// larger get memory of their own.
     pub fn rows(&mut self, rows: RecordBatch) {
-        self.parts.push(Part::Rows(rows));
+        let columns = rows.columns().iter().map(with_own_memory).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        // Columns of the same types fit the same schema.
+        let own = RecordBatch::try_new_with_options(rows.schema(), columns, &options).unwrap_or(rows);
+        self.parts.push(Part::Rows(own));
     }
 
     /// Whether there is nothing in it.

@@ -31,6 +31,10 @@ impl Operator for Limit {
         Ok(if self.fetch == 0 { Progress::Finished } else { Progress::Done })
     }
 
+    fn wants_nothing(&self) -> bool {
+        self.fetch == 0
+    }
+
     fn state(&mut self) -> Option<&mut dyn State> {
         Some(self)
     }

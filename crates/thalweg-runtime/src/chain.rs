@@ -106,7 +106,8 @@ impl Chain {
             links.push(Link { parts, operator, output, frontier, passed, counters, is_first, is_last: true });
         }
         let (work, out) = (Vec::new(), Vec::new());
-        Ok(Self {
+        let unwanted = links.iter().rposition(|link| link.operator.wants_nothing());
+        let mut chain = Self {
             links,
             work,
             out,
@@ -120,7 +121,10 @@ impl Chain {
             rows_since: 0,
             bytes_since: 0,
             has_memory_limit: memory_limit.is_some(),
-        })
+        };
+        // Its input may be silent for ever.
+        unwanted.into_iter().for_each(|at| chain.finish(at));
+        Ok(chain)
     }
 
     /// Whether one of the operators looks for rows that belong to others.

@@ -59,7 +59,7 @@ pub(super) fn column_names(header: &Record<'_>) -> Vec<String> {
             "" => format!("column{i}"),
             name => name.to_string(),
         };
-        let taken = |name: &str| names.iter().any(|other| other.eq_ignore_ascii_case(name));
+        let taken = |name: &str| names.iter().any(|other| other == name);
         let free = (1..).map(|n| format!("{name}_{n}")).find(|name| !taken(name));
         let name = if taken(&name) { free.expect("one of all numbers is free") } else { name };
         names.push(name);

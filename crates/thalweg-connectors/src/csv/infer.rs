@@ -179,7 +179,7 @@ mod tests {
         check("a,b\n1,x\n,y\n", "a BIGINT, b STRING");
         check("1,x\n2,y\n", "column0 BIGINT, column1 STRING");
         check("code,name\nAA,American\n", "code STRING, name STRING");
-        check("a,A,,a\n1,2,3,4", "a BIGINT, A_1 BIGINT, column2 BIGINT, a_2 BIGINT");
+        check("a,A,,a\n1,2,3,4", "a BIGINT, A BIGINT, column2 BIGINT, a_1 BIGINT");
         check("a,b\n", "a STRING, b STRING");
         check("1,2\n", "column0 BIGINT, column1 BIGINT");
         check("\n\n", "none");

@@ -47,6 +47,7 @@ fn every_type_reads() {
 #[test]
 fn headers_are_found_by_their_names() {
     check("b BIGINT, a STRING", "", "A, B ,c\nx,1,y\n", &["1 x"]);
+    check("aB BIGINT, Ab STRING", "", "x,Ab,aB\n0,foo,1\n", &["1 foo"]);
     check("a BIGINT, b STRING", "", "1,x\n", &["1 x"]);
     check("a STRING, b STRING", "csv.header=false", "a,b\n", &["a b"]);
     check("column0 STRING, column1 STRING", "", "1,\n2,x\n", &["1 null", "2 x"]);

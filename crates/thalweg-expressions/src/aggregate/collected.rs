@@ -14,6 +14,7 @@ use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 use thalweg_core::{
     Error, Result,
     aggregate::{Accumulator, Aggregate, Exactness},
+    views::with_own_memory,
 };
 
 use super::{
@@ -180,7 +181,7 @@ impl Accumulator for Waiting {
         self.count = self.count.max(count);
         // The rows are copied, so that what waits does not keep whole batches alive.
         let rows = UInt32Array::from(kept(filter, groups.len()));
-        let columns = arguments.iter().map(|column| Ok(take(column.as_ref(), &rows, None)?));
+        let columns = arguments.iter().map(|column| Ok(with_own_memory(&take(column.as_ref(), &rows, None)?)));
         let groups = rows.values().iter().map(|row| groups[*row as usize]).collect();
         self.push(columns.collect::<Result<_>>()?, groups)
     }
@@ -190,7 +191,8 @@ impl Accumulator for Waiting {
         let Some(first) = states.first() else { return Ok(()) };
         let lengths = first.as_list::<i32>().offsets().lengths();
         let groups = groups.iter().zip(lengths).flat_map(|(group, length)| std::iter::repeat_n(*group, length));
-        self.push(states.iter().map(|list| rows_of(list.as_list())).collect(), groups.collect())
+        // Several parts of what was one array would each keep all of it.
+        self.push(states.iter().map(|list| with_own_memory(&rows_of(list.as_list()))).collect(), groups.collect())
     }
 
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {

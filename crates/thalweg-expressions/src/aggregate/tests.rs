@@ -319,3 +319,28 @@ fn count_of_everything_works_without_the_engines_own() {
     let counts = accumulator.take_result().unwrap();
     assert_eq!(counts.as_primitive::<arrow_array::types::Int64Type>().values(), &[0, 2]);
 }
+
+#[test]
+fn texts_of_groups_that_move_to_and_fro_keep_no_others_alive() {
+    let text = datafusion_expr::cast(col("s"), DataType::Utf8View);
+    let compiled = foreign_only(&call("array_agg", vec![text.clone()], false, vec![text.sort(true, false)])).unwrap();
+    let mut accumulator = compiled.function.accumulator().unwrap();
+    let groups: Vec<u32> = (0..1_000).map(|row| row % 10).collect();
+    let texts =
+        StringArray::from_iter_values((0..1_000).map(|row| format!("a text that is long enough, number {row}")));
+    let texts = arrow_cast::cast(&texts, &DataType::Utf8View).unwrap();
+    accumulator.update(&[texts.clone(), texts], None, &groups, 10).unwrap();
+    let before = accumulator.bytes();
+    for _ in 0..12 {
+        let states = accumulator.take_state().unwrap();
+        for some in [[0_u32, 2, 4, 6, 8], [1, 3, 5, 7, 9]] {
+            let picked = arrow_array::UInt32Array::from(some.to_vec());
+            let states: Vec<_> =
+                states.iter().map(|state| arrow_select::take::take(state, &picked, None).unwrap()).collect();
+            accumulator.merge(&states, &some, 10).unwrap();
+        }
+        assert!(accumulator.bytes() < 3 * before, "{} of {before} bytes", accumulator.bytes());
+    }
+    let all = accumulator.take_result().unwrap();
+    assert_eq!(all.as_list::<i32>().value_length(3), 100);
+}
