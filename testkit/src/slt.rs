@@ -25,6 +25,7 @@
 
 use std::{collections::HashMap, fmt::Write, path::Path};
 
+use rand::{SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use thalweg::{Engine, Query};
 
 use crate::{
@@ -199,8 +200,12 @@ fn product(case: &Case) -> Vec<Variant> {
     all
 }
 
+/// So many of all ways are drawn for each case.
+const DRAWN: usize = 2;
+
 /// Some ways to run a case: each batch size with each number of workers, and each of both with and without barriers; each of the other
-/// merges with some of them.
+/// merges with some of them; and some that are drawn from all, so that the cases of a few files meet each value of each parameter with each of
+/// each other. `THALWEG_SEED` draws others.
 fn matrix(case: &Case) -> Vec<Variant> {
     let variant = |merge: Merge| move |sizes: Sizes| self::variant(case, merge, sizes);
     let each = |batch: usize| (0..WORKERS.len()).map(move |worker| (batch, worker));
@@ -217,7 +222,12 @@ fn matrix(case: &Case) -> Vec<Variant> {
     // So many threads are much for a small case: a few of them will do.
     let many = (case.line % 32 == 1).then_some((7, 64, Some(64)));
     let exact = ordered.chain(many).map(variant(Merge::Ordered)).chain(long_slack.map(variant(Merge::LongSlack)));
-    exact.chain(short_slack.map(variant(Merge::ShortSlack))).chain(arrival.map(variant(Merge::Arrival))).collect()
+    let mut some: Vec<Variant> =
+        exact.chain(short_slack.map(variant(Merge::ShortSlack))).chain(arrival.map(variant(Merge::Arrival))).collect();
+    let seed = std::env::var("THALWEG_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0_u64);
+    let mut random = StdRng::seed_from_u64(seed << 32 | case.line as u64);
+    some.extend(product(case).sample(&mut random, DRAWN));
+    some
 }
 
 fn sorted(mut lines: Vec<String>) -> Vec<String> {
@@ -408,4 +418,36 @@ fn write_case(out: &mut String, case: &Case, golden: &[String]) {
     let lines = golden.iter().skip(usize::from(is_error));
     lines.for_each(|line| writeln!(out, "{line}").expect("a string takes all"));
     out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_value_of_each_parameter_meets_each_of_each_other() {
+        let values = |variant: &Variant| {
+            let Variant { batch_rows, workers, barriers, merge, strategy, phases } = variant;
+            let sizes = [batch_rows, workers].map(|size| size.to_string());
+            let [merge, barriers] = [format!("{merge:?}"), barriers.is_some().to_string()];
+            sizes.into_iter().chain([merge, barriers, strategy.to_string(), phases.to_string()]).collect::<Vec<_>>()
+        };
+        let pairs = |of: fn(&Case) -> Vec<Variant>| {
+            // As many cases as a long file has.
+            let cases = (1..=60).map(|number| Case { line: 12 * number, ..Case::default() });
+            let variants = cases.flat_map(|case| of(&case)).map(|variant| values(&variant)).collect::<Vec<_>>();
+            let mut pairs = BTreeSet::new();
+            for variant in variants {
+                for (one, other) in (0..variant.len()).flat_map(|one| (0..one).map(move |other| (one, other))) {
+                    pairs.insert((one, other, variant[one].clone(), variant[other].clone()));
+                }
+            }
+            pairs
+        };
+        let (all, met) = (pairs(product), pairs(matrix));
+        let missed: Vec<_> = all.difference(&met).collect();
+        assert!(all.len() > 100 && missed.is_empty(), "{missed:?}");
+    }
 }
