@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use testkit::{
     script::{Item, Scripts},
     show,
-    sim::schedule,
+    sim::{pick, schedule},
 };
 use thalweg::{Engine, Memory, Metrics, Query};
 
@@ -132,4 +132,74 @@ fn whatever_the_clock_and_the_load_the_rows_are_those_of_one_instance() {
         }
     }
     assert!(changes > 0);
+}
+
+/// One key, which the instances share: each is looked at by the rows of its own stream, and by those of another.
+#[test]
+fn one_key_has_up_to_64_instances() {
+    let memory = Memory::default();
+    let column = |of: &dyn Fn(i64) -> i64, rows: std::ops::Range<i64>| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(rows.map(of)))
+    };
+    for (name, step) in [("s", 2), ("r", 3)] {
+        let batch = |first: i64| {
+            let rows = || first..first + 512;
+            let columns: Vec<(&str, ArrayRef)> = vec![
+                (
+                    "ts",
+                    Arc::new(TimestampMicrosecondArray::from_iter_values(rows().map(|n| (n - n % 7) * 1000 * step))),
+                ),
+                ("k", column(&|_| 7, rows())),
+                ("n", column(&|n| n * step, rows())),
+            ];
+            let columns = columns.into_iter().map(|(name, column)| (name, column, true));
+            RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+        };
+        memory.put(name, vec![(0..40).map(|place| batch(place * 512)).collect()]).unwrap();
+    }
+    let run = |settings: &str, sql: &str, moves: Option<u64>| {
+        let mut engine = Engine::with_connectors(vec![Arc::new(memory.clone())]);
+        for name in ["s", "r"] {
+            let table = format!(
+                "CREATE TABLE {name} (WATERMARK FOR ts AS ts - INTERVAL '10' MILLISECOND)
+                 WITH ('connector' = 'memory', 'stream' = '{name}')"
+            );
+            engine.sql(&table).unwrap();
+        }
+        engine.sql(settings).unwrap();
+        if let Some(seed) = moves {
+            engine.move_key_groups(pick(seed));
+        }
+        let mut query = engine.sql(sql).unwrap();
+        let (control, mut lines) = (query.control().unwrap(), Vec::new());
+        for batch in query.by_ref() {
+            lines.extend(show::lines(&batch.unwrap()).unwrap());
+            control.request_barrier();
+        }
+        let metrics = query.metrics();
+        let team = metrics.nodes.iter().map(|node| node.most_owners).max().unwrap_or(0);
+        (lines, team, metrics)
+    };
+    let queries = [
+        "SELECT k, n, count(*) OVER w, sum(n) OVER w, max(n) OVER w FROM s WINDOW w AS (UNION r PARTITION BY k ORDER BY ts
+           ROWS_RANGE BETWEEN 40 PRECEDING AND 10 FOLLOWING)",
+        "SELECT s.n, r.n FROM s JOIN r ON s.k = r.k AND r.ts BETWEEN s.ts - INTERVAL '9' MILLISECOND AND s.ts AND s.n % 5 < 3",
+    ];
+    let mut largest = 0;
+    for sql in queries {
+        let (expected, ..) = run("SET 'parallelism' = '1'; SET 'batch.rows' = '512'", sql, None);
+        assert!(expected.len() > 10_000);
+        for seed in 0..4 {
+            let (found, team, metrics) = run("SET 'parallelism' = '64'; SET 'batch.rows' = '512'", sql, Some(seed));
+            assert!(found == expected, "seed {seed}\n{sql}");
+            assert!(metrics.moved_groups > 0);
+            largest = largest.max(team);
+        }
+        // By the load, as far as that gains.
+        let eager = "SET 'adaptive.interval' = '1 ms'; SET 'adaptive.low' = '0 %'; SET 'adaptive.high' = '1 %';
+                     SET 'adaptive.improvement' = '0 %';";
+        let (found, team, _) = run(&format!("SET 'parallelism' = '64'; SET 'batch.rows' = '64'; {eager}"), sql, None);
+        assert!(found == expected && team > 1, "{team} instances shared a key\n{sql}");
+    }
+    assert!(largest > 8, "{largest} instances shared a key");
 }

@@ -8,6 +8,7 @@ use testkit::{
     fold::fold,
     script::{Item, Scripts},
     show,
+    sim::pick,
 };
 use thalweg::Engine;
 use thalweg_core::Timestamp;
@@ -105,6 +106,7 @@ fn run(streams: [&Stream; 2], allowed: i64, sql: &str, variant: Variant) -> (Vec
     }
     let mut engine = Engine::with_connectors(vec![Arc::new(scripts)]);
     engine.reload_at_barriers();
+    barriers.into_iter().for_each(|seed| engine.move_key_groups(pick(seed)));
     // Columns of the same name are not at the same place.
     let table = |name: &str, delay: i64, first: &str| {
         format!(

@@ -122,11 +122,20 @@ const QUERIES: &[&str] = &[
     "SELECT k, n, sum(n) OVER w, count(*) OVER w FROM (SELECT ts, k, n FROM s WHERE n % 2 = 0 UNION ALL SELECT ts, n % 4, n FROM s)
        WINDOW w AS (UNION (SELECT ts, k, -n AS n FROM s WHERE n % 3 = 0 UNION ALL SELECT ts, k, 7 FROM s) PARTITION BY k ORDER BY ts
        ROWS_RANGE BETWEEN 1m PRECEDING AND 10s FOLLOWING) ORDER BY k, n",
+    "SELECT a.n, b.n, b.t FROM s a RIGHT JOIN s b ON a.k = b.k AND a.n < b.n
+       AND b.ts BETWEEN a.ts - INTERVAL '30' SECOND AND a.ts + INTERVAL '45' SECOND",
+    "SELECT a.k, a.n FROM s a WHERE NOT EXISTS (SELECT 1 FROM s b WHERE a.k = b.k AND a.n % 3 = b.n % 2
+       AND b.ts BETWEEN a.ts + INTERVAL '1' SECOND AND a.ts + INTERVAL '45' SECOND)",
+    "SELECT k, n, count(*) OVER w, sum(n) OVER w, max(t) OVER w, count(DISTINCT n) OVER v FROM s
+       WINDOW w AS (PARTITION BY k ORDER BY ts RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW),
+              v AS (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '30' SECOND PRECEDING AND CURRENT ROW)",
 ];
 
 /// The queries, by number.
-const ALL: [usize; 30] =
-    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29];
+const ALL: [usize; 33] = [
+    0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30,
+    31, 32,
+];
 
 /// In these queries rows stand in the order of their partition, or depend on it, and there is only one.
 const OF_ONE_PARTITION: Range<usize> = 8..15;
@@ -282,7 +291,7 @@ thread_local! {
 
 #[test]
 fn every_interleaving_gives_the_rows_of_one_instance() {
-    let [moved, waited, loose] = [const { AtomicU64::new(0) }; 3];
+    let [moved, shared, waited, loose] = [const { AtomicU64::new(0) }; 4];
     let seeds = seeds(USUAL).unwrap();
     each(seeds.clone(), |seed| {
         LAST.with_borrow_mut(|last| {
@@ -300,6 +309,7 @@ fn every_interleaving_gives_the_rows_of_one_instance() {
             let (mut found, metrics) = rows_and_metrics(engine.run(plan).unwrap());
             let mut expected = Rows::clone(&run.expected());
             moved.fetch_add(metrics.moved_groups, Relaxed);
+            shared.fetch_add(u64::from(metrics.nodes.iter().any(|node| node.most_owners > 1)), Relaxed);
             waited.fetch_add(metrics.waited_rows, Relaxed);
             assert!(!expected.0.is_empty());
             let disorder = match run.order {
@@ -317,6 +327,8 @@ fn every_interleaving_gives_the_rows_of_one_instance() {
     // About one in four seeds asks for it, and has aggregates that are divided.
     let (moved, seeds) = (moved.into_inner(), seeds.end - seeds.start);
     assert!(seeds < 1000 || moved > seeds * 20, "{moved} key groups changed hands");
+    let shared = shared.into_inner();
+    assert!(seeds < 1000 || shared > seeds / 20, "in {shared} runs key groups were shared");
     let waited = waited.into_inner();
     assert!(seeds < 1000 || waited > seeds / 10, "{waited} rows waited for their states");
     let loose = loose.into_inner();

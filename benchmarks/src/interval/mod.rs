@@ -9,7 +9,8 @@
 //! * [`latency`]: how long results take, and [`plot`]: that as a picture
 //! * [`sweep`]: what each parameter does
 //! * [`flink`]: Apache Flink's interval join beside
-//! * [`engine`]: the same question as SQL, [`arriving`]: of rows that come when they are due, and [`blocks`]: minima and maxima, as SQL
+//! * [`engine`]: the same question as SQL, [`arriving`]: of rows that come when they are due, [`blocks`]: minima and maxima, as SQL,
+//!   and [`teams`]: one key
 //!
 //! Source: Zhang et al., "Scalable Online Interval Join on Modern Multicore Processors in OpenMLDB", §III to §V.
 
@@ -28,6 +29,7 @@ mod profile;
 mod sink;
 mod split_join;
 pub mod sweep;
+mod teams;
 mod waiting;
 mod workload;
 
@@ -72,7 +74,8 @@ pub fn run(report: &mut Report) -> Result<(), String> {
     for workload in sweep::workloads() {
         throughput(report, &workload, &Way::usual())?;
     }
-    blocks::run(report)
+    blocks::run(report)?;
+    teams::run(report)
 }
 
 impl Way {

@@ -1,6 +1,6 @@
 //! Rows in columns, with which of them are still in.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use arrow_array::{
     Array, ArrayRef, RecordBatch, TimestampMicrosecondArray, UInt32Array, cast::AsArray,
@@ -13,7 +13,7 @@ use crate::{Error, Positions, Result, Selection, Timestamp};
 
 /// Rows that travel together: Arrow columns, an optional selection, and what the source knew of them.
 ///
-/// *Physical* rows are those of the columns; *selected* rows are those still in. `behind`, `origin` and `positions` speak of
+/// *Physical* rows are those of the columns; *selected* rows are those still in. `behind`, `origin`, `positions` and `own` speak of
 /// physical rows, so a filter need not touch them.
 #[derive(Clone, Debug)]
 pub struct Batch {
@@ -22,6 +22,7 @@ pub struct Batch {
     behind: Option<Arc<[Timestamp]>>,
     origin: Option<Origin>,
     positions: Option<Arc<Positions>>,
+    own: Option<Range<usize>>,
 }
 
 /// The position of a batch's first physical row in its source; the rows that follow have the offsets that follow.
@@ -36,7 +37,7 @@ pub struct Origin {
 impl Batch {
     /// All rows of these columns.
     pub fn new(columns: RecordBatch) -> Self {
-        Self { columns, selection: None, behind: None, origin: None, positions: None }
+        Self { columns, selection: None, behind: None, origin: None, positions: None, own: None }
     }
 
     /// The same rows, which stand at this place in their source.
@@ -60,6 +61,14 @@ impl Batch {
     pub fn with_positions(mut self, positions: Arc<Positions>) -> Self {
         assert_eq!(positions.len(), self.physical_rows(), "one position per physical row");
         self.positions = Some(positions);
+        self
+    }
+
+    /// The same rows, of which only these (physical) ones are for the instance that gets them. The others are *guests*: rows of a key
+    /// group that several instances share, which may be seen here, and for which another instance is there.
+    pub fn with_own(mut self, own: Range<usize>) -> Self {
+        assert!(own.end <= self.physical_rows(), "rows that are there");
+        self.own = Some(own);
         self
     }
 
@@ -126,6 +135,18 @@ impl Batch {
         self.positions.as_ref()
     }
 
+    /// Which of the selected rows, by their place among these, are no guests.
+    pub fn own(&self) -> Range<usize> {
+        match (&self.own, &self.selection) {
+            (None, _) => 0..self.len(),
+            (Some(own), None) => own.clone(),
+            (Some(own), Some(selection)) => {
+                let before = |row: usize| selection.rows().partition_point(|selected| (*selected as usize) < row);
+                before(own.start)..before(own.end)
+            }
+        }
+    }
+
     /// The numbers of the physical rows that are in, ascending.
     pub fn rows(&self) -> impl Iterator<Item = usize> + '_ {
         let (all, some) = match &self.selection {
@@ -143,16 +164,29 @@ impl Batch {
         }
     }
 
-    /// These physical rows alone, copied, each with the watermark that it met; where they stood is left behind.
+    /// These physical rows alone, copied, each with the watermark that it met; where they stood is left behind. They are ascending where
+    /// some are guests.
     ///
     /// Errors: those of Arrow's `take`.
     pub fn copied(&self, rows: &[u32]) -> Result<Self> {
         let numbers = UInt32Array::from(rows.to_vec());
-        let copied = Self::new(take_record_batch(&self.columns, &numbers)?);
+        let mut copied = Self::new(take_record_batch(&self.columns, &numbers)?);
+        let before = |row: usize| rows.partition_point(|copied| (*copied as usize) < row);
+        copied.own = self.own.as_ref().map(|own| before(own.start)..before(own.end));
         Ok(match &self.behind {
             Some(behind) => copied.with_behind(rows.iter().map(|row| behind[*row as usize]).collect()),
             None => copied,
         })
+    }
+
+    /// Some physical rows that follow each other, of a batch in which all are in: the same memory.
+    pub fn slice(&self, rows: Range<usize>) -> Self {
+        assert!(self.selection.is_none() && self.own.is_none() && self.positions.is_none(), "nothing is said of rows");
+        let slice = Self::new(self.columns.slice(rows.start, rows.len()));
+        match &self.behind {
+            Some(behind) => slice.with_behind(behind[rows].into()),
+            None => slice,
+        }
     }
 
     /// How many bytes of memory the columns and positions keep alive.
@@ -173,7 +207,7 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::Int32Array;
+    use arrow_array::{Int32Array, types::Int32Type};
 
     use super::*;
 
@@ -187,5 +221,23 @@ mod tests {
         assert_eq!((two.len(), two.physical_rows()), (2, 3));
         assert_eq!(two.rows().collect::<Vec<_>>(), [0, 2]);
         assert_eq!(two.compact().unwrap().column(0).as_ref(), &Int32Array::from(vec![1, 3]));
+    }
+
+    #[test]
+    fn guests_stay_guests() {
+        let columns = Arc::new(Int32Array::from_iter_values(0..8)) as ArrayRef;
+        let batch = Batch::new(RecordBatch::try_from_iter([("a", columns)]).unwrap());
+        let own = |batch: &Batch| {
+            let rows: Vec<_> = batch.compact().unwrap().column(0).as_primitive::<Int32Type>().values().to_vec();
+            rows[batch.own()].to_vec()
+        };
+        assert_eq!(own(&batch), (0..8).collect::<Vec<_>>());
+        let shared = batch.clone().with_own(2..5);
+        assert_eq!(own(&shared), [2, 3, 4]);
+        let selected = shared.clone().with_selection(Selection::new(vec![0, 1, 3, 4, 6]));
+        assert_eq!(own(&selected), [3, 4]);
+        assert_eq!(own(&shared.copied(&[0, 2, 4, 5, 7]).unwrap()), [2, 4]);
+        assert!(own(&shared.copied(&[6, 7]).unwrap()).is_empty());
+        assert_eq!(own(&batch.slice(3..5)), [3, 4]);
     }
 }

@@ -39,6 +39,6 @@ pub use operator::{Frontier, Operator, Output, Port, Progress};
 pub use positions::Positions;
 pub use selection::Selection;
 pub use snapshot::Snapshot;
-pub use state::{Held, KeyGroup, KeyGroups, State};
+pub use state::{Held, KeyGroup, KeyGroups, Part, State};
 pub use time::{Interval, Timestamp};
 pub use window::Window;

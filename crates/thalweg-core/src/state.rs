@@ -36,6 +36,15 @@ pub trait State {
         Ok(saved)
     }
 
+    /// A part of what belongs to a key group that several instances share; the state stays as it is. `load` takes it in, where the other part
+    /// may be present. Where no row is seen by others all of it waits.
+    fn save_part(&mut self, group: KeyGroup, part: Part) -> Result<Snapshot> {
+        match part {
+            Part::Seen => Ok(Snapshot::default()),
+            Part::Waiting => self.save(group),
+        }
+    }
+
     /// How many bytes of memory the state takes.
     fn bytes(&self) -> usize;
 
@@ -43,6 +52,15 @@ pub trait State {
     fn held(&self) -> Vec<Held> {
         Vec::new()
     }
+}
+
+/// A part of the state of a key group that several instances share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The rows that may be seen, which all of them have.
+    Seen,
+    /// The rows that wait for a result of their own, of which each instance has others.
+    Waiting,
 }
 
 /// So many of something that a state holds.

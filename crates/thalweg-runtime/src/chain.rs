@@ -1,17 +1,21 @@
 //! The operators of one subquery, called one after the other on the same thread.
 
 use std::{
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Instant,
 };
 
 use thalweg_core::{
-    Batch, Epoch, Event, Frontier, KeyGroup, Operator, Output, Port, Progress, Result, Snapshot, State, Timestamp,
-    operator::Search,
+    Batch, Epoch, Event, Frontier, KeyGroup, Operator, Output, Part, Port, Progress, Result, Snapshot, State,
+    Timestamp, operator::Search,
 };
 
 use crate::{
-    adapt::team::Parcel,
+    adapt::{
+        table::{Move, What},
+        team::Parcel,
+    },
     metrics::NodeCounters,
     topology::{OnBarrier, OperatorParts},
 };
@@ -176,16 +180,31 @@ impl Chain {
         std::mem::take(&mut self.out)
     }
 
-    /// Takes the state of these key groups out of all operators, for another instance. All was done that is to be done with what came
-    /// before.
+    /// Takes what moves to other instances out of the states of all operators, or copies what stays too. All was done that is to be done
+    /// with what came before.
     ///
     /// Errors: what saving a state gives, with the node's name.
-    pub fn give(&mut self, groups: &[KeyGroup]) -> Result<Vec<Parcel>> {
-        self.key_groups.retain(|group| !groups.contains(group));
-        let mut parcels: Vec<Parcel> =
-            groups.iter().map(|group| Parcel { group: *group, states: Vec::new() }).collect();
+    pub fn give(&mut self, moves: &[Move]) -> Result<Vec<Parcel>> {
+        let (whole, parts): (Vec<Move>, Vec<Move>) = moves.iter().partition(|one| one.what == What::All);
+        let left: Vec<KeyGroup> = parts.iter().filter(|one| one.what == What::Waiting).map(|one| one.group).collect();
+        let groups: Vec<KeyGroup> = whole.iter().map(|one| one.group).collect();
+        self.key_groups.retain(|group| !groups.contains(group) && !left.contains(group));
+        let parcel = |one: &Move| Parcel { group: one.group, to: one.to, states: Vec::new() };
+        let mut parcels: Vec<Parcel> = whole.iter().chain(&parts).map(parcel).collect();
         self.each_state(|at, state| {
-            let taken = parcels.iter_mut().zip(state.take(groups)?).filter(|(_, saved)| !saved.is_empty());
+            let mut saved = state.take(&groups)?;
+            // What several get is saved once.
+            let mut copies: HashMap<(KeyGroup, What), Snapshot> = HashMap::new();
+            for Move { group, what, .. } in &parts {
+                let part = if *what == What::Seen { Part::Seen } else { Part::Waiting };
+                let copy = match copies.entry((*group, *what)) {
+                    Entry::Occupied(copy) => copy.get().clone(),
+                    Entry::Vacant(none) => none.insert(state.save_part(*group, part)?).clone(),
+                };
+                saved.push(copy);
+            }
+            left.iter().try_for_each(|group| state.forget(*group))?;
+            let taken = parcels.iter_mut().zip(saved).filter(|(_, saved)| !saved.is_empty());
             taken.for_each(|(parcel, saved)| parcel.states.push((at, saved)));
             Ok(())
         })?;
@@ -198,7 +217,7 @@ impl Chain {
     pub fn take(&mut self, parcels: Vec<Parcel>, key_groups: Vec<KeyGroup>) -> Result<()> {
         self.key_groups = key_groups;
         self.each_state(|at, state| {
-            for Parcel { group, states } in &parcels {
+            for Parcel { group, states, .. } in &parcels {
                 for (_, saved) in states.iter().filter(|(place, _)| *place == at) {
                     state.load(*group, saved)?;
                 }
@@ -248,7 +267,8 @@ impl Chain {
         match event {
             Event::Batch(batch) => {
                 frontier.wake(port);
-                let rows = batch.len();
+                // A row that several instances have is one row.
+                let rows = batch.own().len();
                 if self.has_memory_limit {
                     self.bytes_since += batch.columns().get_array_memory_size();
                 }

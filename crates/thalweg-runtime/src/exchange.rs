@@ -19,7 +19,7 @@ use std::{
     time::Instant,
 };
 
-use thalweg_core::{Batch, Epoch, Event, KeyGroups, Port, Result, Timestamp, error::Fault};
+use thalweg_core::{Batch, Epoch, Event, KeyGroups, Port, Result, Selection, Timestamp, error::Fault};
 use thalweg_memory::{page::Page, pool::Pool};
 use thalweg_shuffle::{
     route::{Destinations, Route, hash::ByKeyGroup},
@@ -30,7 +30,10 @@ use thalweg_shuffle::{
 };
 
 use crate::{
-    adapt::tally::Tally,
+    adapt::{
+        sharing::{Parted, Shared},
+        tally::Tally,
+    },
     clock::Linger,
     metrics::Exchanged,
     packing::Packing,
@@ -47,6 +50,8 @@ pub struct Scatter {
     route: ByKeyGroup,
     /// Counts rows for who decides on the route, if somebody does.
     tally: Option<Tally>,
+    /// The key groups that several receivers share.
+    shared: Shared,
     lanes: Vec<Lane>,
     share: Share,
     how: Option<How>,
@@ -112,11 +117,13 @@ impl Scatter {
         task: TaskRef,
     ) -> Self {
         let keys = (0..parts.keys.len()).collect();
+        let shared = Shared::new(parts.sharing);
         Self {
             port,
             parts,
             route: ByKeyGroup::new(keys, groups, senders.len() as u32),
             tally: None,
+            shared,
             lanes: senders.into_iter().map(|sender| Lane { sender: Some(sender), waiting: VecDeque::new() }).collect(),
             share,
             how: None,
@@ -238,7 +245,13 @@ impl Scatter {
                     self.tell_all(&Event::Watermark(self.passed), arrived);
                 }
                 let destinations = self.destinations(&batch)?;
-                self.scatter(&batch, destinations, arrived)
+                match self.shared.part(&batch, &destinations, self.lanes.len())? {
+                    None => self.scatter(&batch, batch.selection().map(Selection::rows), destinations, arrived),
+                    Some(Parted { shared, rows, to }) => {
+                        self.send_shared(shared, arrived);
+                        self.scatter(&batch, Some(&rows), Destinations::One(to), arrived)
+                    }
+                }
             }
             event => {
                 match event {
@@ -268,9 +281,8 @@ impl Scatter {
 
     /// Behind the barrier of an epoch, other instances may have some key groups.
     fn reroute(&mut self, epoch: Epoch) {
-        let table = self.tally.as_ref().and_then(|tally| tally.team().table_behind(epoch));
-        for (group, owner) in table.iter().flat_map(|table| table.owners()) {
-            self.route.give(group, owner as u32);
+        if let Some(table) = self.tally.as_ref().and_then(|tally| tally.team().table_behind(epoch)) {
+            self.shared.reroute(&table, &mut self.route);
         }
     }
 
@@ -286,8 +298,14 @@ impl Scatter {
         Ok(())
     }
 
-    fn scatter(&mut self, batch: &Batch, destinations: Destinations, arrived: u64) -> Result<()> {
-        let selected = batch.selection().map(|selection| selection.rows());
+    /// Puts these rows of a batch, or all, into pages.
+    fn scatter(
+        &mut self,
+        batch: &Batch,
+        selected: Option<&[u32]>,
+        destinations: Destinations,
+        arrived: u64,
+    ) -> Result<()> {
         match &mut self.how {
             Some(How::Pages(packing, outbox)) => {
                 self.open.get_or_insert((self.linger.clock.now(), arrived));
@@ -385,6 +403,17 @@ impl Scatter {
             self.lanes[receiver as usize].put(Envelope { packing, ..Envelope::new(event, arrived) });
         }
         Ok(())
+    }
+
+    /// Sends what those get who share a key group. Nothing is wrong with rows that overtake others.
+    fn send_shared(&mut self, parts: Vec<(usize, Batch)>, arrived: u64) {
+        for (receiver, part) in parts {
+            // What several get is there once.
+            let own = part.own().len();
+            let bytes = if own > 0 { part.columns().get_array_memory_size() * own / part.len() } else { 0 };
+            self.exchanged.add(own, bytes);
+            self.lanes[receiver].put(Envelope::new(Event::Batch(part), arrived));
+        }
     }
 
     /// Sends rows as batches of their own.

@@ -108,6 +108,8 @@ pub struct NodeMetrics {
     pub state_bytes: u64,
     /// The most that the states of its instances took, each at its own time.
     pub most_state_bytes: u64,
+    /// How many of its instances shared a key group, at most; 0 where each key has one for certain.
+    pub most_owners: usize,
     /// What it looked at for rows that belong to others, and how many it found.
     pub search: Search,
     /// How long the calls of each instance took, where that is measured.
@@ -186,6 +188,8 @@ impl TaskCounters {
 pub struct NodeCounters {
     /// The node's name.
     pub label: String,
+    /// Whether these are an operator instance's; if not, they are of all instances together.
+    pub is_instance: bool,
     /// Whether it is measured how long calls take.
     pub is_timed: bool,
     /// How long they took, in nanoseconds.
@@ -202,6 +206,8 @@ pub struct NodeCounters {
     pub state_bytes: AtomicUsize,
     /// The most that it took.
     pub most_state_bytes: AtomicUsize,
+    /// How many instances shared a key group, at most; none where nobody may.
+    pub most_owners: AtomicUsize,
     /// Whether it looks for rows that belong to others.
     pub searches: AtomicBool,
     /// Rows that it looked at.
@@ -323,8 +329,18 @@ impl Counters {
 
     /// Counters for one more operator instance.
     pub fn node(&self, label: &str) -> Arc<NodeCounters> {
+        self.counters(label, true)
+    }
+
+    /// Counters for what no instance of a node counts.
+    pub fn whole_node(&self, label: &str) -> Arc<NodeCounters> {
+        self.counters(label, false)
+    }
+
+    fn counters(&self, label: &str, is_instance: bool) -> Arc<NodeCounters> {
         let node = Arc::new(NodeCounters {
             label: label.to_string(),
+            is_instance,
             is_timed: self.is_timed.load(Relaxed),
             nanos: AtomicU64::new(0),
             rows_in: AtomicU64::new(0),
@@ -333,6 +349,7 @@ impl Counters {
             out_of_order_rows: AtomicU64::new(0),
             state_bytes: AtomicUsize::new(0),
             most_state_bytes: AtomicUsize::new(0),
+            most_owners: AtomicUsize::new(0),
             searches: AtomicBool::new(false),
             visited: AtomicU64::new(0),
             found: AtomicU64::new(0),
@@ -473,17 +490,20 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
         });
         let rows_in = node.rows_in.load(Relaxed);
         all[at].rows_in += rows_in;
-        all[at].rows_in_each.push(rows_in);
+        if node.is_instance {
+            all[at].rows_in_each.push(rows_in);
+        }
         all[at].rows_out += node.rows_out.load(Relaxed);
         let busy = Duration::from_nanos(node.nanos.load(Relaxed));
         all[at].busy += busy;
-        if node.is_timed {
+        if node.is_timed && node.is_instance {
             all[at].busy_each.push(busy);
         }
         all[at].late_rows += node.late_rows.load(Relaxed);
         all[at].out_of_order_rows += node.out_of_order_rows.load(Relaxed);
         all[at].state_bytes += node.state_bytes.load(Relaxed) as u64;
         all[at].most_state_bytes += node.most_state_bytes.load(Relaxed) as u64;
+        all[at].most_owners = all[at].most_owners.max(node.most_owners.load(Relaxed));
         let [visited, found] = [&node.visited, &node.found].map(|count| count.load(Relaxed));
         all[at].search.add(Search { visited, found, lag: Interval(node.lag.load(Relaxed)) });
         all[at].held = Held::together(&[std::mem::take(&mut all[at].held), node.held.lock().clone()]);

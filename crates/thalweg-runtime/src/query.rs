@@ -339,8 +339,9 @@ fn teams(stages: &[Stage], groups: KeyGroups, counters: &Arc<Counters>) -> BTree
             stage.inputs.iter().all(|input| input.keys.is_some() && !input.is_ordered),
             "all is divided as it comes"
         );
+        let may_share = |input: &StageInput| input.keys.as_ref().is_some_and(|keys| keys.sharing.is_some());
         let team = Team::new(keys.label.clone(), groups, stage.instances, Arc::clone(counters));
-        Some((number, Arc::new(team)))
+        Some((number, Arc::new(team.sharing(stage.inputs.iter().all(may_share)))))
     };
     stages.iter().enumerate().filter_map(team).collect()
 }
@@ -532,7 +533,7 @@ mod tests {
             sink: None,
             is_result: false,
         };
-        let keys = || Some(KeyParts { label: String::new(), keys: Vec::new() });
+        let keys = || Some(KeyParts { label: String::new(), keys: Vec::new(), sharing: None });
         let keyed = |stage| StageInput {
             stage,
             port: 0,

@@ -9,7 +9,7 @@ use thalweg_core::{
     connector::{Sink, Source},
     expression::Expression,
 };
-use thalweg_plan::{Settings, node::WatermarkStrategy};
+use thalweg_plan::{Settings, node::WatermarkStrategy, parallel::share::Sharing};
 
 use crate::simulation::{Pick, Schedule};
 
@@ -73,6 +73,8 @@ pub struct KeyParts {
     pub label: String,
     /// The values, over the sender's columns.
     pub keys: Vec<Arc<dyn Expression>>,
+    /// How rows get to the instances that share their key group, if any may: on all inputs of a stage or on none.
+    pub sharing: Option<Sharing>,
 }
 
 impl KeyParts {

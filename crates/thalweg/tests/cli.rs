@@ -483,7 +483,7 @@ fn explain_analyze_tells_how_nodes_with_a_state_did() {
         SELECT a.k FROM s a JOIN s b ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '20' SECOND AND a.ts;
         SELECT count(*) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '20' SECOND PRECEDING AND CURRENT ROW) AS n FROM s";
     let told = thalweg(&["explain", "--analyze", "-c", sql]).stdout;
-    let head = "state at most  unbalancedness  rows found  visited for each";
+    let head = "state at most  unbalancedness  owners at most  rows found  visited for each";
     assert_eq!(told.matches(head).count(), 2, "{told}");
     let json = thalweg(&["explain", "--analyze", "--json", "-c", sql]).stdout;
     let plans = serde_json::Deserializer::from_str(&json).into_iter::<serde_json::Value>();
@@ -496,6 +496,7 @@ fn explain_analyze_tells_how_nodes_with_a_state_did() {
     assert!(pairs > 3000, "{pairs}");
     for node in [&join, &over] {
         assert!(node["most_state_bytes"].as_u64() > Some(1000), "{node}");
+        assert!(node["most_owners"].as_u64() >= Some(1), "{node}");
         assert!(node["unbalancedness"].as_f64().is_some_and(|much| (0.0..=1.0).contains(&much)), "{node}");
     }
     // Each row finds itself and those before it, in the join as in the window.

@@ -41,7 +41,8 @@ pub struct Taken {
 }
 
 impl Input {
-    /// The rows of a batch that are on time where time has come to `reached`, `allowed` behind the watermarks; and how many are late.
+    /// The rows of a batch that are on time where time has come to `reached`, `allowed` behind the watermarks; and how many are late. Guests
+    /// are not counted: the instance whose own they are does that.
     pub fn on_time(&self, batch: Batch, reached: Timestamp, allowed: i64) -> Result<(Batch, usize)> {
         let times = batch.times(self.time)?.values();
         let is_late = |row: usize| {
@@ -53,8 +54,10 @@ impl Input {
             return Ok((batch, 0));
         }
         let stay: Vec<u32> = batch.rows().filter(|row| !is_late(*row)).map(|row| row as u32).collect();
-        let late = batch.len() - stay.len();
-        Ok((batch.with_selection(Selection::new(stay)), late))
+        let own = batch.own().len();
+        let batch = batch.with_selection(Selection::new(stay));
+        let late = own - batch.own().len();
+        Ok((batch, late))
     }
 
     /// Copies of the selected rows, with their keys.
@@ -138,5 +141,6 @@ mod tests {
         let behind = batch.with_behind(met.to_vec().into());
         assert_eq!(on_time(&behind, i64::MIN, 0), (vec![5, 20], 2));
         assert_eq!(on_time(&behind, i64::MIN, 1), (vec![5, 20, 30], 1));
+        assert_eq!(on_time(&behind.clone().with_own(0..3), i64::MIN, 0), (vec![5, 20], 1), "of a guest nobody speaks");
     }
 }

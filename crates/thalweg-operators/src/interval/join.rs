@@ -5,8 +5,8 @@ use std::{collections::VecDeque, sync::Arc};
 use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
-    Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Positions, Progress, Result,
-    Snapshot, State, Timestamp, operator::Search,
+    Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Part, Port, Positions, Progress,
+    Result, Snapshot, State, Timestamp, operator::Search,
 };
 use thalweg_plan::node::{Distance, JoinKind};
 
@@ -374,22 +374,24 @@ impl Operator for IntervalJoin {
         let input = &self.inputs[number];
         let (batch, late) = input.on_time(batch, self.reached, self.allowed)?;
         out.count_late(late);
-        if batch.is_empty() {
+        let is_base = number == self.base;
+        let own = if is_base { batch.own() } else { 0..batch.len() };
+        if own.is_empty() {
             return Ok(Progress::Done);
         }
         let Taken { arrivals, keys, columns } = input.taken(&batch, &mut self.kept.spare)?;
-        let count = batch.len();
-        let numbers = self.number(&keys, count)?;
-        let uses = if number != self.base && self.kind == JoinKind::Full { 2 } else { 1 };
-        let batch = self.kept.keep(columns, uses * count);
-        let waiting = if number == self.base { &mut self.bases } else { &mut self.members };
-        waiting.put(count, |row| Entry {
+        let numbers = self.number(&keys, batch.len())?;
+        let uses = if !is_base && self.kind == JoinKind::Full { 2 } else { 1 };
+        let batch = self.kept.keep(columns, uses * own.len());
+        let waiting = if is_base { &mut self.bases } else { &mut self.members };
+        let entry = |row: usize| Entry {
             time: arrivals.times[row],
             position: arrivals.positions[row],
             key: numbers[row],
             rank: 0,
             at: At { batch, row: row as u32 },
-        });
+        };
+        waiting.put(own.len(), |row| entry(own.start + row));
         Ok(Progress::Done)
     }
 
@@ -440,13 +442,14 @@ const IS_LEAVING: i64 = 4;
 const IS_MARKED: i64 = 8;
 
 impl IntervalJoin {
-    /// What there is of each of so many key groups, of which each key has this place.
-    fn saved(&self, places: &[Option<usize>], count: usize) -> Result<Vec<Snapshot>> {
-        let bases = self.bases.iter().map(|entry| (*entry, IS_BASE));
+    /// What there is of each of so many key groups, of which each key has this place; or of a part of that.
+    fn saved(&self, places: &[Option<usize>], count: usize, part: Option<Part>) -> Result<Vec<Snapshot>> {
+        let (has_members, has_bases) = (part != Some(Part::Waiting), part != Some(Part::Seen));
+        let bases = self.bases.iter().map(|entry| (*entry, IS_BASE)).filter(|_| has_bases);
         let there = self.lines.iter().chain(self.members.iter()).map(|entry| (*entry, IS_MEMBER));
         // Until the rows of a key are looked at, they stay in its line although they have left.
         let leaving = self.leaving.iter().map(|entry| (*entry, IS_LEAVING));
-        let members = divided(there.chain(leaving), places, count);
+        let members = divided(there.chain(leaving).filter(|_| has_members), places, count);
         let saved = divided(bases, places, count).into_iter().zip(members).map(|(bases, members)| {
             let mut snapshot = Snapshot::new(VERSION);
             snapshot.number(self.reached.0);
@@ -487,8 +490,16 @@ impl IntervalJoin {
 
 impl State for IntervalJoin {
     fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
-        let mut saved = self.saved(&self.places(&[group])?, 1)?;
+        let mut saved = self.saved(&self.places(&[group])?, 1, None)?;
         saved.pop().ok_or_else(|| Error::bug("a key group was saved as nothing"))
+    }
+
+    fn save_part(&mut self, group: KeyGroup, part: Part) -> Result<Snapshot> {
+        if self.kind == JoinKind::Full {
+            return Err(Error::bug("a row without a partner is known to one instance"));
+        }
+        let mut saved = self.saved(&self.places(&[group])?, 1, Some(part))?;
+        saved.pop().ok_or_else(|| Error::bug("a part of a key group was saved as nothing"))
     }
 
     fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
@@ -540,7 +551,7 @@ impl State for IntervalJoin {
 
     fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Snapshot>> {
         let places = self.places(groups)?;
-        let saved = self.saved(&places, groups.len())?;
+        let saved = self.saved(&places, groups.len(), None)?;
         self.drop_placed(&places);
         Ok(saved)
     }

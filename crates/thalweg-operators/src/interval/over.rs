@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
-    Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, Snapshot,
-    State, Timestamp, operator::Search, snapshot::Reader,
+    Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Part, Port, Progress, Result,
+    Snapshot, State, Timestamp, operator::Search, snapshot::Reader,
 };
 
 use super::{
@@ -272,26 +272,27 @@ impl Over {
         let OverInput { input, calls } = &self.inputs[number];
         let (batch, late) = input.on_time(batch, self.reached, self.allowed)?;
         out.count_late(late);
-        if batch.is_empty() {
+        let (is_base, is_seen) = (number == 0, number != 0 || self.asked.is_base_seen);
+        let own = if is_base { batch.own() } else { 0..0 };
+        let uses = own.len() + if is_seen { batch.len() } else { 0 };
+        if uses == 0 {
             return Ok(None);
         }
         let arrivals = input.arrivals(&batch)?;
         let values = Values::new(&input.keys, calls, &batch)?;
         let keys = self.lines.encoder().encode(&values.keys, values.count)?;
         let keys = self.lines.number(&keys, values.count);
-        let is_base = number == 0;
-        let is_seen = !is_base || self.asked.is_base_seen;
         let columns = self.asked.layout.columns(values, is_base.then_some(&batch), &mut self.kept.spare)?;
-        let uses = keys.len() * (usize::from(is_base) + usize::from(is_seen));
         let batch = self.kept.keep(columns, uses);
-        Ok(Some(Arrived { is_base, is_seen, batch, keys, arrivals, rank: if is_base { BASE } else { number as u32 } }))
+        let rank = if is_base { BASE } else { number as u32 };
+        Ok(Some(Arrived { bases: own, is_seen, batch, keys, arrivals, rank }))
     }
 }
 
 /// Rows that have arrived, and are kept.
 pub(super) struct Arrived {
-    /// Whether there are results for them.
-    pub is_base: bool,
+    /// For which of them there are results.
+    pub bases: Range<usize>,
     /// Whether others see them.
     pub is_seen: bool,
     batch: u32,
@@ -328,9 +329,7 @@ impl Operator for Over {
             if arrived.is_seen {
                 self.members.put(arrived.len(), |row| arrived.entry(row));
             }
-            if arrived.is_base {
-                self.bases.put(arrived.len(), |row| arrived.entry(row));
-            }
+            self.bases.put(arrived.bases.len(), |row| arrived.entry(arrived.bases.start + row));
         }
         Ok(Progress::Done)
     }
@@ -371,15 +370,18 @@ const IS_BASE: i64 = 1;
 const IS_MEMBER: i64 = 2;
 
 impl Over {
-    /// What there is of each of so many key groups, of which each key has this place.
+    /// What there is of each of so many key groups, of which each key has this place; or of a part of that.
     pub(super) fn saved<'a>(
         &'a self,
         bases: impl Iterator<Item = &'a Entry>,
         places: &[Option<usize>],
         count: usize,
+        part: Option<Part>,
     ) -> Result<Vec<Snapshot>> {
+        let (has_members, has_bases) = (part != Some(Part::Waiting), part != Some(Part::Seen));
         let members = self.lines.iter().chain(self.members.iter()).map(|entry| (*entry, IS_MEMBER));
-        let bases = bases.map(|entry| (*entry, IS_BASE));
+        let members = members.filter(|_| has_members);
+        let bases = bases.map(|entry| (*entry, IS_BASE)).filter(|_| has_bases);
         let divided = divided(members.chain(bases), places, count).into_iter().enumerate();
         let saved = divided.map(|(place, entries)| {
             let mut snapshot = Snapshot::new(VERSION);
@@ -390,7 +392,7 @@ impl Over {
             for entries in [bases, others] {
                 saved::write(&entries, &self.lines, &self.kept, &mut snapshot)?;
             }
-            let is_here = |key: u32| places[key as usize] == Some(place);
+            let is_here = |key: u32| has_members && places[key as usize] == Some(place);
             self.past.save(is_here, &self.lines, &self.asked, &mut snapshot)?;
             Ok(snapshot)
         });
@@ -455,8 +457,13 @@ impl Over {
 
 impl State for Over {
     fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
-        let mut saved = self.saved(self.bases.iter(), &self.places(&[group])?, 1)?;
+        let mut saved = self.saved(self.bases.iter(), &self.places(&[group])?, 1, None)?;
         saved.pop().ok_or_else(|| Error::bug("a key group was saved as nothing"))
+    }
+
+    fn save_part(&mut self, group: KeyGroup, part: Part) -> Result<Snapshot> {
+        let mut saved = self.saved(self.bases.iter(), &self.places(&[group])?, 1, Some(part))?;
+        saved.pop().ok_or_else(|| Error::bug("a part of a key group was saved as nothing"))
     }
 
     fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
@@ -471,7 +478,7 @@ impl State for Over {
 
     fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Snapshot>> {
         let places = self.places(groups)?;
-        let saved = self.saved(self.bases.iter(), &places, groups.len())?;
+        let saved = self.saved(self.bases.iter(), &places, groups.len(), None)?;
         self.drop_placed(&places)?;
         Ok(saved)
     }

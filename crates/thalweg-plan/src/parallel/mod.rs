@@ -6,6 +6,7 @@
 //! * [`two_phase`]: aggregates that are split
 //! * [`fuse`]: neighbours that partition alike need one exchange
 //! * [`order`]: where the rows of several instances are put in order
+//! * [`share`]: which nodes may have several instances for the rows of one key
 //! * [`costs`]: what rows cost, and how many there are
 //! * [`load`]: what is to be done where, and what is left idle
 //! * [`instances`]: how many instances each subquery has
@@ -23,6 +24,7 @@ pub mod fuse;
 pub mod instances;
 pub mod load;
 pub mod order;
+pub mod share;
 pub mod spread;
 #[cfg(test)]
 mod testing;

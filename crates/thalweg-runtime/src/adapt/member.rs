@@ -51,7 +51,7 @@ impl Member {
 
     /// Notes work that began then.
     pub fn end(&self, began: Instant) {
-        self.team.worked(self.clock.now().saturating_duration_since(began));
+        self.team.worked(self.number, self.clock.now().saturating_duration_since(began));
     }
 
     /// Takes the next events, as [`Pipes::take`] does, when the chain has nothing to do. At a barrier where key groups change hands
@@ -94,9 +94,9 @@ impl Member {
     }
 
     fn give(&mut self, epoch: Epoch, chain: &mut Chain) -> Result<Taken> {
-        let (began, losses) = (self.clock.now(), self.team.losses(epoch, self.number));
-        self.team.give(epoch, self.number, chain.give(&losses)?);
-        self.team.moved(losses.len(), self.clock.now().saturating_duration_since(began));
+        let (began, gifts) = (self.clock.now(), self.team.gifts(epoch, self.number));
+        self.team.give(epoch, self.number, chain.give(&gifts)?);
+        self.team.moved(gifts.len(), self.clock.now().saturating_duration_since(began));
         let gains = self.team.gains(epoch, self.number);
         let waiting = Waiting::new(Arc::clone(&self.keys), self.team.groups(), &gains);
         self.handover = Some((epoch, Phase::Take(waiting)));

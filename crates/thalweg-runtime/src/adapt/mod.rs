@@ -17,6 +17,7 @@
 //! states are on their way, and only at those, is time: windows close when all is there.
 //!
 //! * [`table`]: which instance has which key group
+//! * [`sharing`]: what those get who share a group
 //! * [`tally`]: how many rows a sender has for each
 //! * [`team`]: what senders, members and the planner tell each other
 //! * [`member`]: how an instance gives and takes
@@ -27,6 +28,7 @@
 pub mod member;
 pub mod planner;
 pub mod policy;
+pub mod sharing;
 pub mod table;
 pub mod tally;
 pub mod team;

@@ -1,6 +1,7 @@
 //! When loads are looked at, and in which epoch a table holds.
 
 use std::{
+    collections::{HashMap, VecDeque},
     sync::{
         Arc,
         atomic::{
@@ -54,6 +55,22 @@ struct Seen {
     glanced: Duration,
     /// For how many looks no instance is taken away: it had too much to do shortly before.
     alert: u32,
+    /// How long the busiest member was at work in the last looks, and how many rows came.
+    last: VecDeque<(Duration, u64)>,
+    /// Whether more instances for a group gain anything.
+    trial: Option<Trial>,
+    /// Groups for which more instances gained too little, and for how many looks that is not tried again.
+    refused: HashMap<KeyGroup, u32>,
+}
+
+/// A key group has more instances than before; whether that was worth it is not known yet.
+struct Trial {
+    group: KeyGroup,
+    before: Table,
+    /// How long the busiest member was at work for each row, in seconds.
+    cost: f64,
+    /// How many looks there were at those who share the group.
+    looks: usize,
 }
 
 /// So often in an interval it is looked whether one has too much to do.
@@ -64,6 +81,12 @@ const OVERLOAD: f64 = 0.95;
 
 /// For so many looks a table is expected to fit: what it spares in that time must be more than moving takes.
 const FITS: u32 = 10;
+
+/// So many looks tell what a trial gains, since work comes in bursts: with each watermark.
+const TRIED: usize = 4;
+
+/// For so many looks nothing is tried again that gained too little.
+const REFUSED: u32 = 10;
 
 /// For so many looks no instance is taken away from who had too much to do.
 const ALERT: u32 = 10;
@@ -136,7 +159,16 @@ impl Planner {
 
 impl Seen {
     fn new(began: Instant) -> Self {
-        Self { looked: began, rows: Vec::new(), busy: 0.0, glanced: Duration::ZERO, alert: 0 }
+        Self {
+            looked: began,
+            rows: Vec::new(),
+            busy: 0.0,
+            glanced: Duration::ZERO,
+            alert: 0,
+            last: VecDeque::new(),
+            trial: None,
+            refused: HashMap::new(),
+        }
     }
 
     /// Whether the members that have key groups were at work all the time since the last glance, and there are others.
@@ -148,14 +180,20 @@ impl Seen {
 
     /// The table that a team should have, if it is another.
     fn look(&mut self, team: &Team, now: Instant, rules: Rules, is_overloaded: bool) -> Option<Table> {
-        let since = now.saturating_duration_since(std::mem::replace(&mut self.looked, now));
-        self.glanced = Duration::ZERO;
+        let since = now.saturating_duration_since(self.looked);
+        if since.is_zero() || !team.has_load() && team.busy() * 2 >= since {
+            // Who is at work takes longer than this for what came before: it is looked at together with what comes next.
+            return None;
+        }
+        (self.looked, self.glanced) = (now, Duration::ZERO);
         self.alert = if is_overloaded { ALERT } else { self.alert.saturating_sub(1) };
-        let Load { rows, busy } = team.take_load();
-        if since.is_zero() || rows.iter().all(|rows| *rows == 0) {
+        let Load { rows, all_rows, busy, busiest } = team.take_load();
+        if rows.iter().all(|rows| *rows == 0) {
             // Nothing came: who takes the result may wait, which says nothing about what is to come.
             return None;
         }
+        self.last.push_back((busiest, all_rows));
+        self.last.drain(..self.last.len().saturating_sub(TRIED));
         let busy = busy.as_secs_f64() / since.as_secs_f64();
         if self.rows.is_empty() {
             (self.rows, self.busy) = (rows.iter().map(|rows| *rows as f64).collect(), busy);
@@ -169,7 +207,42 @@ impl Seen {
         let rules = if self.alert > 0 { Rules { low: 0.0, ..rules } } else { rules };
         let affordable = since.as_secs_f64() * f64::from(FITS) / team.cost_of_move().as_secs_f64();
         let load = policy::Load { rows: &self.rows, busy, affordable };
-        let Decision { table: next, reason } = policy::decide(rules, &table, load)?;
+        let work = self.last.iter().fold((0.0, 0), |(work, rows), one| (work + one.0.as_secs_f64(), rows + one.1));
+        let cost = work.0 / work.1 as f64;
+        self.refused.retain(|_, looks| {
+            *looks -= 1;
+            *looks > 0
+        });
+        let Decision { table: next, reason } = match self.trial.take() {
+            Some(trial) => match trial.look(cost, &mut self.last, rules) {
+                Verdict::Unknown(trial) => {
+                    self.trial = Some(trial);
+                    return None;
+                }
+                Verdict::Gains => return None,
+                Verdict::GainsLittle(group, decision) => {
+                    self.refused.insert(group, REFUSED);
+                    decision
+                }
+            },
+            None => {
+                let busiest = busiest.as_secs_f64() / since.as_secs_f64();
+                let trial = || {
+                    let may_try = team.may_share() && self.last.len() == TRIED;
+                    let tried = policy::share(rules, &table, load, busiest).filter(|_| may_try);
+                    tried.filter(|(group, _)| !self.refused.contains_key(group))
+                };
+                let done = policy::decide(rules, &table, load).or_else(|| policy::unshare(&table, &self.rows));
+                match done {
+                    Some(decision) => decision,
+                    None => {
+                        let (group, decision) = trial()?;
+                        self.trial = Some(Trial { group, before: Table::clone(&table), cost, looks: 0 });
+                        decision
+                    }
+                }
+            }
+        };
         tracing::info!(
             "{}: {} of {} key groups move, instances {} -> {}: {reason}",
             team.label(),
@@ -179,6 +252,34 @@ impl Seen {
             next.used().len(),
         );
         Some(next)
+    }
+}
+
+/// What is known of a trial.
+enum Verdict {
+    Unknown(Trial),
+    Gains,
+    GainsLittle(KeyGroup, Decision),
+}
+
+impl Trial {
+    /// Looks at it, when the busiest member was at work for so long for each row, in seconds, as the last looks say.
+    fn look(self, cost: f64, last: &mut VecDeque<(Duration, u64)>, rules: Rules) -> Verdict {
+        let looks = self.looks + 1;
+        if looks == 1 {
+            // Some of that was before the group was shared.
+            last.clear();
+        }
+        if looks <= TRIED {
+            return Verdict::Unknown(Self { looks, ..self });
+        }
+        let Self { group, before, cost: cost_before, .. } = self;
+        let gain = 1.0 - cost / cost_before;
+        if gain >= rules.improvement {
+            return Verdict::Gains;
+        }
+        let reason = format!("that more instances share key group {} gains {:.0} % only", group.0, gain * 100.0);
+        Verdict::GainsLittle(group, Decision { table: before, reason })
     }
 }
 
@@ -192,8 +293,16 @@ fn by_chance(teams: &[Arc<Team>], pick: &mut Pick) -> Vec<(Arc<Team>, Table)> {
         let all = next.instances();
         let (first, width) = if one_in == 1 { (pick(all), 1 + pick(all)) } else { (0, all) };
         for group in 0..team.groups().count() {
-            if pick(one_in) == 0 {
-                next.give(KeyGroup(group as u16), (first + pick(width)) % all);
+            let group = KeyGroup(group as u16);
+            match pick(one_in) {
+                0 if team.may_share() && pick(2) == 0 => {
+                    for _ in 0..=pick(3) {
+                        let instance = pick(all);
+                        if pick(3) == 0 { next.leave(group, instance) } else { next.share(group, instance) }
+                    }
+                }
+                0 => next.give(group, (first + pick(width)) % all),
+                _ => {}
             }
         }
         tables.push((Arc::clone(team), next));
@@ -229,7 +338,8 @@ mod tests {
     /// Time passes, of which members are at work for so many percent, all together.
     fn pass(team: &Team, clock: &Clock, millis: u64, percent: u64) {
         team.came(&[1000; GROUPS as usize]);
-        team.worked(Duration::from_micros(millis * 10 * percent));
+        team.came_in_all(8000);
+        team.worked(0, Duration::from_micros(millis * 10 * percent));
         clock.move_to(clock.now() + Duration::from_millis(millis));
     }
 
@@ -268,5 +378,65 @@ mod tests {
         pass(&team, &clock, 1000, 4);
         assert!(planner.look());
         assert_eq!(team.used().0, 1);
+    }
+
+    /// A team of four that may share, where group 0 has nearly all rows and keeps one at work, and its planner.
+    fn of_a_hot_group() -> (Arc<Team>, Planner, Clock) {
+        let groups = KeyGroups::new(GROUPS).unwrap();
+        let team = Team::new("Over 2".to_string(), groups, 4, Arc::new(Counters::default())).sharing(true);
+        let (team, clock) = (Arc::new(team), Clock::simulated());
+        let planner = Planner::new(vec![Arc::clone(&team)], &Settings::default(), None, clock.clone());
+        (team, planner, clock)
+    }
+
+    /// A second passes, in which these members were at work for so many percent each.
+    fn pass_hot(team: &Team, planner: &Planner, clock: &Clock, percents: [u64; 4]) -> Option<Vec<usize>> {
+        let mut rows = [10; GROUPS as usize];
+        rows[0] = 100_000;
+        team.came(&rows);
+        team.came_in_all(100_070);
+        percents
+            .iter()
+            .enumerate()
+            .for_each(|(member, percent)| team.worked(member, Duration::from_millis(percent * 10)));
+        clock.move_to(clock.now() + Duration::from_secs(1));
+        let is_changed = planner.look();
+        let owners = team.table().map(|table| table.owners_of(KeyGroup(0)).to_vec());
+        if let Some(table) = team.table() {
+            // The change is over at once.
+            team.set_table(Table::clone(&table));
+        }
+        owners.filter(|_| is_changed)
+    }
+
+    #[test]
+    fn a_hot_group_gets_more_instances_as_long_as_that_gains() {
+        let (team, planner, clock) = of_a_hot_group();
+        let pass = |percents| pass_hot(&team, &planner, &clock, percents);
+        let tried = |percents| (0..TRIED).all(|_| pass(percents).is_none());
+        assert!((1..TRIED).all(|_| pass([95, 1, 1, 1]).is_none()));
+        assert_eq!(pass([95, 1, 1, 1]), Some(vec![0, 1]));
+        assert_eq!(pass([95, 95, 1, 1]), None, "some of that was before");
+        assert!(tried([75, 75, 1, 1]), "a fifth less for each row: that stays");
+        assert_eq!(pass([75, 75, 1, 1]), Some(vec![0, 1, 2, 3]));
+        assert_eq!(pass([20, 20, 20, 20]), None);
+        assert!((1..TRIED).all(|_| pass([70, 70, 70, 70]).is_none()));
+        assert_eq!(pass([70, 74, 70, 70]), Some(vec![0, 1]), "a twenty-fifth is not enough");
+        for _ in 1..REFUSED {
+            assert_eq!(pass([75, 75, 1, 1]), None, "it was tried");
+        }
+        assert_eq!(pass([75, 75, 1, 1]), Some(vec![0, 1, 2, 3]), "it may be otherwise now");
+    }
+
+    #[test]
+    fn a_group_that_may_not_be_shared_is_not() {
+        let groups = KeyGroups::new(GROUPS).unwrap();
+        let team = Arc::new(Team::new("Aggregate 2".to_string(), groups, 4, Arc::new(Counters::default())));
+        let clock = Clock::simulated();
+        let planner = Planner::new(vec![Arc::clone(&team)], &Settings::default(), None, clock.clone());
+        for _ in 0..5 {
+            let owners = pass_hot(&team, &planner, &clock, [95, 10, 10, 10]);
+            assert!(owners.is_none_or(|owners| owners == [0]));
+        }
     }
 }

@@ -119,7 +119,13 @@ fn gathered(rules: Rules, table: &Table, rows: &[f64], instances: usize) -> Tabl
     let mut stay = table.used();
     stay.sort_by(|a, b| loads[*b].total_cmp(&loads[*a]).then(a.cmp(b)));
     let leave = stay.split_off(instances);
-    let mut groups: Vec<KeyGroup> = leave.iter().flat_map(|instance| table.of(*instance)).collect();
+    let mut groups: Vec<KeyGroup> = Vec::new();
+    for instance in leave {
+        let (shared, own): (Vec<_>, Vec<_>) = table.of(instance).into_iter().partition(|group| table.is_shared(*group));
+        shared.into_iter().for_each(|group| table.leave(group, instance));
+        groups.extend(own);
+    }
+    loads = by_instance(&table, rows);
     groups.sort_by(|a, b| rows[b.0 as usize].total_cmp(&rows[a.0 as usize]).then(a.cmp(b)));
     for group in groups {
         let Some(least) = stay.iter().copied().min_by(|a, b| loads[*a].total_cmp(&loads[*b])) else { break };
@@ -145,7 +151,8 @@ fn evened_out(rules: Rules, table: &Table, rows: &[f64], among: &[usize]) -> Tab
         let gap = loads[most] - loads[least];
         let of = |group: &KeyGroup| rows[group.0 as usize];
         let far = |group: &KeyGroup| (gap / 2.0 - of(group)).abs();
-        let movable = table.of(most).into_iter().filter(|group| of(group) > 0.0 && of(group) < gap);
+        let is_movable = |group: &KeyGroup| !table.is_shared(*group) && of(group) > 0.0 && of(group) < gap;
+        let movable = table.of(most).into_iter().filter(is_movable);
         let Some(group) = movable.min_by(|a, b| far(a).total_cmp(&far(b))) else { break };
         if loads[most] <= enough {
             break;
@@ -157,9 +164,61 @@ fn evened_out(rules: Rules, table: &Table, rows: &[f64], among: &[usize]) -> Tab
     table
 }
 
+/// The group that alone keeps an instance busier than all others gets as many instances again, the least busy ones.
+///
+/// `busiest` is the share of time that the busiest member was at work. What it gains is to be measured: how much there is to do for a row
+/// that is only seen, compared to one with a result, is not known.
+pub fn share(rules: Rules, table: &Table, load: Load<'_>, busiest: f64) -> Option<(KeyGroup, Decision)> {
+    let loads = by_instance(table, load.rows);
+    let mean = loads.iter().sum::<f64>() / table.used().len() as f64;
+    let per_owner = |group: KeyGroup| each(load.rows[group.0 as usize], table.owners_of(group).len());
+    let groups = table.owners().map(|(group, _)| group);
+    let hot = groups.max_by(|a, b| per_owner(*a).total_cmp(&per_owner(*b)).then(b.cmp(a)))?;
+    let owners = table.owners_of(hot).len();
+    // With one instance there is nobody to compare it to.
+    let is_hot = table.used().len() == 1 || per_owner(hot) > (1.0 + rules.imbalance) * mean;
+    let is_sure = load.rows[hot.0 as usize] > SIGN;
+    let mut others: Vec<usize> = (0..table.instances()).filter(|one| !table.owners_of(hot).contains(one)).collect();
+    others.sort_by(|a, b| loads[*a].total_cmp(&loads[*b]).then(a.cmp(b)));
+    others.truncate(owners);
+    let is_cheap = others.len() as f64 / load.affordable <= rules.improvement * busiest.min(1.0);
+    if busiest <= rules.high || !is_hot || !is_sure || !is_cheap || others.is_empty() {
+        return None;
+    }
+    let mut after = table.clone();
+    others.iter().for_each(|instance| after.share(hot, *instance));
+    let (work, team) = (busiest.min(1.0) * 100.0, owners + others.len());
+    let reason = format!("key group {} keeps an instance at work for {work:.0} % of the time: {team} share it", hot.0);
+    Some((hot, Decision { table: after, reason }))
+}
+
+/// Groups that are shared go to one instance alone where they are no larger than half of what an instance has on average.
+pub fn unshare(table: &Table, rows: &[f64]) -> Option<Decision> {
+    let mean = rows.iter().sum::<f64>() / table.used().len() as f64;
+    let cold = table.owners().filter(|(group, owners)| owners.len() > 1 && rows[group.0 as usize] <= mean / 2.0);
+    let mut after = table.clone();
+    let cold: Vec<u16> = cold.map(|(group, owners)| (after.give(group, owners[0]), group.0).1).collect();
+    let (first, rest) = cold.split_first()?;
+    let others = if rest.is_empty() { String::new() } else { format!(" and {} others", rest.len()) };
+    Some(Decision { table: after, reason: format!("key group {first}{others} fits into one instance again") })
+}
+
+/// Fewer rows say nothing of what a group gets.
+const SIGN: f64 = 100.0;
+
+/// Which share of what there is to do for a row is done by each instance that sees it; the rest by the one that answers for it. A guess.
+const SEEN: f64 = 0.5;
+
+/// What each of so many owners has to do for the rows of a group.
+fn each(rows: f64, owners: usize) -> f64 {
+    rows * (SEEN + (1.0 - SEEN) / owners as f64)
+}
+
 fn by_instance(table: &Table, rows: &[f64]) -> Vec<f64> {
     let mut loads = vec![0.0; table.instances()];
-    table.owners().zip(rows).for_each(|((_, owner), rows)| loads[owner] += rows);
+    for ((_, owners), rows) in table.owners().zip(rows) {
+        owners.iter().for_each(|owner| loads[*owner] += each(*rows, owners.len()));
+    }
     loads
 }
 
@@ -185,7 +244,7 @@ mod tests {
     }
 
     fn owners(table: &Table) -> Vec<usize> {
-        table.owners().map(|(_, owner)| owner).collect()
+        table.owners().map(|(_, owners)| owners[0]).collect()
     }
 
     /// Neither too much nor too little for any number of instances.
@@ -270,6 +329,48 @@ mod tests {
         assert_eq!(used(&one), 1);
         assert_eq!(decided(&one, &rows, 0.0), None);
         assert_eq!(decided(&table, &rows, 8.0), None, "there are no more than all");
+    }
+
+    fn shared(table: &Table, rows: &[f64], busiest: f64) -> Option<Vec<usize>> {
+        let load = Load { rows, busy: calm(table), affordable: f64::INFINITY };
+        let (group, decision) = share(RULES, table, load, busiest)?;
+        Some(decision.table.owners_of(group).to_vec())
+    }
+
+    #[test]
+    fn a_group_that_is_too_much_for_one_gets_as_many_again_the_least_busy_first() {
+        let mut table = table(4, 4);
+        let rows = [9000.0, 300.0, 100.0, 200.0];
+        assert_eq!(shared(&table, &rows, 0.9), Some(vec![0, 2]));
+        assert_eq!(shared(&table, &rows, 0.6), None, "it is not too much");
+        assert_eq!(shared(&table, &[1000.0; 4], 0.9), None, "no group is");
+        assert_eq!(shared(&table, &rows.map(|rows| rows / 100.0), 0.9), None, "few rows are no sign");
+        table.share(KeyGroup(0), 2);
+        assert_eq!(shared(&table, &rows, 0.9), Some(vec![0, 2, 3, 1]));
+        (0..4).for_each(|instance| table.share(KeyGroup(0), instance));
+        assert_eq!(shared(&table, &rows, 0.9), None, "there are no more than all");
+    }
+
+    #[test]
+    fn a_group_that_has_cooled_down_goes_back_to_one() {
+        let mut table = table(4, 4);
+        (0..3).for_each(|instance| table.share(KeyGroup(1), instance));
+        let rows = |hot: f64| [1000.0, hot, 1000.0, 1000.0];
+        assert_eq!(unshare(&table, &rows(5000.0)), None);
+        let after = unshare(&table, &rows(100.0)).unwrap().table;
+        assert_eq!(after.owners_of(KeyGroup(1)), [1]);
+        assert_eq!(unshare(&after, &rows(100.0)), None);
+    }
+
+    #[test]
+    fn who_leaves_leaves_what_is_shared_to_others() {
+        let mut table = table(4, 4);
+        (0..4).for_each(|instance| table.share(KeyGroup(0), instance));
+        let fewer = decided(&table, &[1000.0; 4], 0.5).unwrap();
+        assert_eq!(fewer.used().len(), 2);
+        assert_eq!(fewer.owners_of(KeyGroup(0)).len(), 2);
+        let groups: usize = fewer.used().iter().map(|instance| fewer.of(*instance).len()).sum();
+        assert_eq!(groups, 5);
     }
 
     #[test]

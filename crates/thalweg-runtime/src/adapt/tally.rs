@@ -40,6 +40,7 @@ impl Tally {
     /// Errors: what the route gives.
     pub fn route(&mut self, route: &mut ByKeyGroup, keys: &Batch) -> Result<Destinations> {
         let rows = keys.len();
+        self.team.came_in_all(rows);
         if self.skipped > 0 {
             self.skipped = self.skipped.saturating_sub(rows);
             return route.route(keys);

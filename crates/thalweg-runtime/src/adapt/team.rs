@@ -1,7 +1,7 @@
 //! What the instances that share the rows of an exchange, those who send to them and the planner tell each other.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -12,7 +12,7 @@ use std::{
 use parking_lot::Mutex;
 use thalweg_core::{Epoch, KeyGroup, KeyGroups, Snapshot, Timestamp};
 
-use super::table::{Move, Table};
+use super::table::{Move, Table, What};
 use crate::{
     metrics::{Counters, NodeCounters},
     pool::TaskRef,
@@ -24,10 +24,14 @@ use crate::{
 pub struct Team {
     label: String,
     groups: KeyGroups,
+    /// Whether several members may share a key group.
+    may_share: bool,
     /// Rows by key group, since the planner last asked.
     rows: Vec<AtomicU64>,
-    /// Nanoseconds at work of all members, since the planner last asked.
-    busy: AtomicU64,
+    /// All rows, be they counted by key group or not, since the planner last asked.
+    all_rows: AtomicU64,
+    /// Nanoseconds at work by member, since the planner last asked.
+    busy: Vec<AtomicU64>,
     /// Key groups that were given away, and the nanoseconds that it took members to give and to take them.
     given: AtomicU64,
     moving: AtomicU64,
@@ -57,7 +61,7 @@ struct Change {
     moves: Vec<Move>,
     /// How far each that gives or takes has come.
     involved: BTreeMap<usize, Involved>,
-    parcels: HashMap<KeyGroup, Parcel>,
+    parcels: Vec<Parcel>,
 }
 
 #[derive(Default)]
@@ -68,11 +72,13 @@ struct Involved {
     is_done: bool,
 }
 
-/// The states of one key group, on their way from one member to another.
+/// The states of one key group, or parts of them, on their way from one member to another.
 #[derive(Debug)]
 pub struct Parcel {
     /// The key group.
     pub group: KeyGroup,
+    /// Who gets them.
+    pub to: usize,
     /// The state of each operator that has one, by its place in the chain.
     pub states: Vec<(usize, Snapshot)>,
 }
@@ -88,8 +94,12 @@ impl Parcel {
 pub struct Load {
     /// Rows by key group, of which more were uncounted.
     pub rows: Vec<u64>,
+    /// How many rows there were in all.
+    pub all_rows: u64,
     /// How long members were at work, all together.
     pub busy: Duration,
+    /// How long the one was that was longest at work.
+    pub busiest: Duration,
 }
 
 impl Team {
@@ -99,15 +109,30 @@ impl Team {
         let table = Arc::new(Table::even(groups, members.len()));
         Self {
             rows: groups.iter().map(|_| AtomicU64::new(0)).collect(),
+            all_rows: AtomicU64::new(0),
             node: OnceLock::new(),
             label,
             groups,
-            busy: AtomicU64::new(0),
+            may_share: false,
+            busy: members.iter().map(|_| AtomicU64::new(0)).collect(),
             given: AtomicU64::new(0),
             moving: AtomicU64::new(0),
             counters,
             inner: Mutex::new(Inner { table, changes: BTreeMap::new(), members }),
         }
+    }
+
+    /// The same, whose members may share key groups.
+    pub fn sharing(self, may_share: bool) -> Self {
+        if may_share {
+            self.node().most_owners.store(1, Relaxed);
+        }
+        Self { may_share, ..self }
+    }
+
+    /// Whether several members may share a key group.
+    pub fn may_share(&self) -> bool {
+        self.may_share
     }
 
     /// The node's name.
@@ -129,9 +154,19 @@ impl Team {
         }
     }
 
+    /// A sender has had so many rows.
+    pub fn came_in_all(&self, rows: usize) {
+        self.all_rows.fetch_add(rows as u64, Relaxed);
+    }
+
+    /// Whether rows of some key group came since the load was last taken.
+    pub fn has_load(&self) -> bool {
+        self.rows.iter().any(|rows| rows.load(Relaxed) > 0)
+    }
+
     /// A member was at work for so long.
-    pub fn worked(&self, time: Duration) {
-        self.busy.fetch_add(time.as_nanos() as u64, Relaxed);
+    pub fn worked(&self, member: usize, time: Duration) {
+        self.busy[member].fetch_add(time.as_nanos() as u64, Relaxed);
     }
 
     /// A member gave so many key groups away, or took what others gave; that kept it from its work for so long.
@@ -154,13 +189,15 @@ impl Team {
 
     /// How long members were at work since the load was last taken.
     pub fn busy(&self) -> Duration {
-        Duration::from_nanos(self.busy.load(Relaxed))
+        Duration::from_nanos(self.busy.iter().map(|busy| busy.load(Relaxed)).sum())
     }
 
     /// What came since this was last asked.
     pub fn take_load(&self) -> Load {
         let rows = self.rows.iter().map(|rows| rows.swap(0, Relaxed)).collect();
-        Load { rows, busy: Duration::from_nanos(self.busy.swap(0, Relaxed)) }
+        let busy: Vec<_> = self.busy.iter().map(|busy| Duration::from_nanos(busy.swap(0, Relaxed))).collect();
+        let all_rows = self.all_rows.swap(0, Relaxed);
+        Load { rows, all_rows, busy: busy.iter().sum(), busiest: busy.into_iter().max().unwrap_or_default() }
     }
 
     /// The table that holds behind all that is planned; `None` while members that have ended want nothing more.
@@ -198,8 +235,11 @@ impl Team {
         let members = moves.iter().flat_map(|one| [one.from, one.to]);
         let involved = members.map(|member| (member, Involved::default())).collect();
         let table = Arc::new(table);
+        if self.may_share {
+            self.node().most_owners.fetch_max(table.most_owners(), Relaxed);
+        }
         inner.table = Arc::clone(&table);
-        inner.changes.insert(epoch, Change { table, moves, involved, parcels: HashMap::new() });
+        inner.changes.insert(epoch, Change { table, moves, involved, parcels: Vec::new() });
     }
 
     /// The table that holds behind the barrier of an epoch, if it is another than before. Ask before the barrier passes on.
@@ -248,18 +288,18 @@ impl Team {
         Some(level)
     }
 
-    /// The key groups that a member loses.
-    pub fn losses(&self, epoch: Epoch, member: usize) -> Vec<KeyGroup> {
+    /// What a member gives.
+    pub fn gifts(&self, epoch: Epoch, member: usize) -> Vec<Move> {
         let inner = self.inner.lock();
         let moves = inner.changes.get(&epoch).into_iter().flat_map(|change| &change.moves);
-        moves.filter(|one| one.from == member).map(|one| one.group).collect()
+        moves.filter(|one| one.from == member).copied().collect()
     }
 
-    /// The key groups that a member gains.
+    /// The key groups that a member gains: without what is on its way it can do nothing with their rows.
     pub fn gains(&self, epoch: Epoch, member: usize) -> Vec<KeyGroup> {
         let inner = self.inner.lock();
         let moves = inner.changes.get(&epoch).into_iter().flat_map(|change| &change.moves);
-        moves.filter(|one| one.to == member).map(|one| one.group).collect()
+        moves.filter(|one| one.to == member && one.what != What::Waiting).map(|one| one.group).collect()
     }
 
     /// Rows of so many bytes wait at a member for a state.
@@ -278,7 +318,7 @@ impl Team {
         let mut inner = self.inner.lock();
         let Some(change) = inner.changes.get_mut(&epoch) else { return };
         self.node().state_bytes.fetch_add(parcels.iter().map(Parcel::bytes).sum(), Relaxed);
-        change.parcels.extend(parcels.into_iter().map(|parcel| (parcel.group, parcel)));
+        change.parcels.extend(parcels);
         change.involved.entry(member).or_default().has_given = true;
         inner.wake_involved(epoch);
     }
@@ -289,12 +329,11 @@ impl Team {
         let mut inner = self.inner.lock();
         let Inner { changes, members, .. } = &mut *inner;
         let Change { table, moves, involved, parcels } = changes.get_mut(&epoch)?;
-        let gains = || moves.iter().filter(|one| one.to == member);
         let has_given = |one: &Move| members[one.from].has_left || involved[&one.from].has_given;
-        if !gains().all(has_given) {
+        if !moves.iter().filter(|one| one.to == member).all(has_given) {
             return None;
         }
-        let taken: Vec<Parcel> = gains().filter_map(|one| parcels.remove(&one.group)).collect();
+        let taken: Vec<Parcel> = parcels.extract_if(.., |parcel| parcel.to == member).collect();
         self.node().state_bytes.fetch_sub(taken.iter().map(Parcel::bytes).sum(), Relaxed);
         let owned = table.of(member);
         involved.entry(member).or_default().is_done = true;
@@ -306,7 +345,7 @@ impl Team {
     }
 
     fn node(&self) -> &NodeCounters {
-        self.node.get_or_init(|| self.counters.node(&self.label))
+        self.node.get_or_init(|| self.counters.whole_node(&self.label))
     }
 }
 

@@ -93,7 +93,7 @@ pub(super) mod testing {
 
     /// Divides rows by the first column, on each of four ports.
     pub fn keys() -> Arc<[KeyParts]> {
-        let one = KeyParts { label: "Sum".to_string(), keys: vec![Arc::new(First)] };
+        let one = KeyParts { label: "Sum".to_string(), keys: vec![Arc::new(First)], sharing: None };
         vec![one; 4].into()
     }
 

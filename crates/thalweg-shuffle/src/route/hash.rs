@@ -87,7 +87,7 @@ impl ByKeyGroup {
         Self { keys, groups, owners, partitions }
     }
 
-    /// Who has a group.
+    /// Who has a group, or the number of one that was set apart.
     pub fn owner(&self, group: KeyGroup) -> u32 {
         self.owners[group.0 as usize]
     }
@@ -96,6 +96,17 @@ impl ByKeyGroup {
     pub fn give(&mut self, group: KeyGroup, partition: u32) {
         assert!((partition as usize) < self.partitions, "a partition that is there");
         self.owners[group.0 as usize] = partition;
+    }
+
+    /// The rows of a group go to no partition: what they get is this number behind the last partition's, and who routes knows what to
+    /// do with them.
+    pub fn set_apart(&mut self, group: KeyGroup, number: u32) {
+        self.owners[group.0 as usize] = self.partitions as u32 + number;
+    }
+
+    /// The number of a group whose rows go to no partition.
+    pub fn apart(&self, group: KeyGroup) -> Option<u32> {
+        self.owner(group).checked_sub(self.partitions as u32)
     }
 }
 

@@ -23,7 +23,7 @@ use thalweg_operators::{
 use thalweg_plan::{
     Node, NodeId, Plan, Settings, StreamSchema,
     node::{self, Anchor, Emission, FunctionParts},
-    parallel::{self, ParallelPlan, Route, Subquery, parallelize},
+    parallel::{self, ParallelPlan, Route, Subquery, parallelize, share::sharing},
     settings::FloatSum,
 };
 use thalweg_runtime::{KeyParts, OnBarrier, OperatorParts, SourceParts, Stage, StageInput, Topology};
@@ -121,10 +121,11 @@ impl Compiler<'_> {
         let first = subquery.nodes[0];
         // A union has no keys of its own.
         let label = self.plan.label(subquery.keyed.first().map_or(first, |keyed| keyed.node));
+        let sharing = sharing(self.plan, subquery, input);
         let input = &self.plan.node(self.plan.node(first).inputs[input]).schema.columns;
         let compiled = keys.iter().map(|key| compile_expression(key, input));
         let keys = compiled.collect::<Result<_>>().map_err(|error| error.in_node(&label))?;
-        Ok(Some(KeyParts { label, keys }))
+        Ok(Some(KeyParts { label, keys, sharing }))
     }
 
     fn add(&self, id: NodeId, stage: &mut Stage) -> Result<()> {

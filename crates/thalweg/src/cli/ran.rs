@@ -8,13 +8,14 @@ use thalweg_runtime::metrics::NodeMetrics;
 use super::words;
 
 /// What the columns are called.
-const HEAD: [&str; 6] = ["node", "state at most", "unbalancedness", "rows found", "visited for each", "expiry lag"];
+const HEAD: [&str; 7] =
+    ["node", "state at most", "unbalancedness", "owners at most", "rows found", "visited for each", "expiry lag"];
 
 /// The nodes that have something to tell, a line each; empty if there are none.
 ///
 /// ```text
-/// node            state at most  unbalancedness  rows found  visited for each  expiry lag
-/// IntervalJoin 4        1.23 MB            0.03   1,300,000              1.71      1.25 s
+/// node            state at most  unbalancedness  owners at most  rows found  visited for each  expiry lag
+/// IntervalJoin 4        1.23 MB            0.03               2   1,300,000              1.71      1.25 s
 /// ```
 pub fn text(nodes: &[NodeMetrics]) -> String {
     let line = |node: &NodeMetrics| {
@@ -24,6 +25,7 @@ pub fn text(nodes: &[NodeMetrics]) -> String {
             node.label.clone(),
             words::bytes(node.most_state_bytes),
             number(node.unbalancedness()),
+            if node.most_owners > 0 { node.most_owners.to_string() } else { String::new() },
             if found > 0 { words::count(found) } else { String::new() },
             number(visited_for_each(node)),
             if found > 0 { words::duration(lag(node)) } else { String::new() },
@@ -52,6 +54,7 @@ pub fn json(nodes: &[NodeMetrics]) -> Value {
         let measured = json!({
             "most_state_bytes": node.most_state_bytes,
             "unbalancedness": node.unbalancedness(),
+            "most_owners": (node.most_owners > 0).then_some(node.most_owners),
             "rows_found": node.search.found,
             "rows_visited": node.search.visited,
             "expiry_lag_us": node.search.lag.0,
@@ -92,6 +95,7 @@ mod tests {
         let node = |label: &str, state: u64, busy: &[u64], search: Search| NodeMetrics {
             label: label.to_string(),
             most_state_bytes: state,
+            most_owners: usize::from(search.found > 0) * 2,
             busy_each: busy.iter().map(|millis| Duration::from_millis(*millis)).collect(),
             search,
             ..NodeMetrics::default()
@@ -105,8 +109,8 @@ mod tests {
         );
         let nodes = [node("Filter 1", 0, &[5, 5], none), join, node("Sort 6", 10, &[7], none)];
         let expected = "\
-node            state at most  unbalancedness  rows found  visited for each  expiry lag
-IntervalJoin 4        1.23 MB            0.50       1,300              2.00      1.25 s
+node            state at most  unbalancedness  owners at most  rows found  visited for each  expiry lag
+IntervalJoin 4        1.23 MB            0.50               2       1,300              2.00      1.25 s
 Sort 6                   10 B
 ";
         assert_eq!(text(&nodes), expected);

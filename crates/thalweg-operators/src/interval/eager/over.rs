@@ -186,7 +186,7 @@ impl Operator for EagerOver {
         let Some(arrived) = self.over.arrive(port, batch, out)? else { return Ok(Progress::Done) };
         let rows: Vec<Entry> = (0..arrived.len()).map(|row| arrived.entry(row)).collect();
         // Rows that came together see each other from the first.
-        if arrived.is_base {
+        if !arrived.bases.is_empty() {
             self.over.ready.extend(&rows);
         }
         if arrived.is_seen {
@@ -232,7 +232,7 @@ impl Operator for EagerOver {
 impl EagerOver {
     /// What there is of each of so many key groups, of which each key has this place: what is seen, and then what was given.
     fn saved(&self, places: &[Option<usize>], count: usize) -> Result<Vec<Snapshot>> {
-        let mut saved = self.over.saved(self.answers.iter(), places, count)?;
+        let mut saved = self.over.saved(self.answers.iter(), places, count, None)?;
         for (place, snapshot) in saved.iter_mut().enumerate() {
             let is_wanted = |key: u32| places[key as usize] == Some(place);
             if let Some(given) = self.answers.saved(is_wanted, self.aggregates)? {
