@@ -79,11 +79,9 @@ struct Unsure {
 }
 
 impl Sums {
-    /// So many that are nothing.
-    fn clear(&mut self, rows: usize) {
-        self.counts.clear();
+    /// Those of so many rows are found next, each of them.
+    fn begin(&mut self, rows: usize) {
         self.counts.resize(rows, 0);
-        self.sums.clear();
         self.sums.resize(rows, 0);
     }
 
@@ -191,7 +189,7 @@ impl Chunk {
         for call in looked.calls.clone() {
             let Some(summed) = asked.summed[call] else { continue };
             let found = &mut self.totals[call];
-            found.clear(bases.len());
+            found.begin(bases.len());
             for (key, places) in &self.keys {
                 let (order, starts, ends) = (&order[places.clone()], &starts[places.clone()], &ends[places.clone()]);
                 let running = match summed {
@@ -213,6 +211,7 @@ impl Chunk {
                     };
                     match if looked.adds_own { total.and_then(|total| total.plus(own()?)) } else { total } {
                         Some(Total { count, sum }) => (found.counts[row], found.sums[row]) = (count, sum),
+                        // It is forgotten with all others of the row.
                         None => unsure.put(row, bases.len()),
                     }
                 };

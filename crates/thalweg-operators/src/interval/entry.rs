@@ -1,6 +1,6 @@
 //! What is known of a row that is kept: where it stands, and where its values lie.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, ops::Range};
 
 /// A row that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,52 @@ pub struct At {
     pub batch: u32,
     /// The number of the row there.
     pub row: u32,
+}
+
+/// Rows that arrived together: what is known of each, in columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived<'a> {
+    /// Their event times, microseconds.
+    pub times: &'a [i64],
+    /// Where they stand in their source.
+    pub positions: &'a [i64],
+    /// The numbers of their keys.
+    pub keys: &'a [u32],
+    /// The rank of all of them.
+    pub rank: u32,
+    /// Where the values of the first lie; those of the others follow.
+    pub at: At,
+}
+
+impl<'a> Arrived<'a> {
+    /// Some of them.
+    pub fn slice(&self, rows: Range<usize>) -> Self {
+        Self {
+            times: &self.times[rows.clone()],
+            positions: &self.positions[rows.clone()],
+            keys: &self.keys[rows.clone()],
+            at: At { row: self.at.row + rows.start as u32, ..self.at },
+            ..*self
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.times.len()
+    }
+
+    /// What is known of each.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> + use<'a> {
+        let Self { times, positions, keys, rank, at } = *self;
+        let known = times.iter().zip(positions).zip(keys).zip(at.row..at.row + times.len() as u32);
+        known.map(move |(((time, position), key), row)| Entry {
+            time: *time,
+            position: *position,
+            key: *key,
+            rank,
+            at: At { row, ..at },
+        })
+    }
 }
 
 /// The rank of the rows for each of which there is a result: they see those of other inputs of the same time.

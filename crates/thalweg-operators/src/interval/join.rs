@@ -11,7 +11,7 @@ use thalweg_core::{
 use thalweg_plan::node::{Distance, JoinKind};
 
 use super::{
-    entry::{At, Entry},
+    entry::{Arrived, At, Entry},
     input::{Input, Taken},
     kept::{Kept, hashes},
     lines::Lines,
@@ -384,14 +384,14 @@ impl Operator for IntervalJoin {
         let uses = if !is_base && self.kind == JoinKind::Full { 2 } else { 1 };
         let batch = self.kept.keep(columns, uses * own.len());
         let waiting = if is_base { &mut self.bases } else { &mut self.members };
-        let entry = |row: usize| Entry {
-            time: arrivals.times[row],
-            position: arrivals.positions[row],
-            key: numbers[row],
+        let arrived = Arrived {
+            times: &arrivals.times,
+            positions: &arrivals.positions,
+            keys: &numbers,
             rank: 0,
-            at: At { batch, row: row as u32 },
+            at: At { batch, row: 0 },
         };
-        waiting.put(own.len(), |row| entry(own.start + row));
+        waiting.put(&arrived.slice(own));
         Ok(Progress::Done)
     }
 
@@ -524,8 +524,8 @@ impl State for IntervalJoin {
                     self.kept.mark(entry.at);
                 }
                 match () {
-                    _ if parts & IS_BASE != 0 => self.bases.put(1, |_| entry),
-                    _ if parts & IS_MEMBER != 0 && waits(row) => self.members.put(1, |_| entry),
+                    _ if parts & IS_BASE != 0 => self.bases.put_one(entry),
+                    _ if parts & IS_MEMBER != 0 && waits(row) => self.members.put_one(entry),
                     _ if parts & IS_MEMBER != 0 => self.due.push(entry),
                     _ => {}
                 }

@@ -217,11 +217,13 @@ impl Lines {
         for same in entries.chunk_by(|a, b| a.key == b.key) {
             let line = &mut self.lines[same[0].key as usize];
             self.bytes -= line.bytes();
+            if line.running.len() < self.totals {
+                line.running.resize_with(self.totals, Running::default);
+            }
             line.entries.extend_from_slice(same);
             line.times.extend(same.iter().map(|entry| entry.time));
             let rows = done..done + same.len();
             done = rows.end;
-            line.running.resize_with(self.totals, Running::default);
             line.running.iter_mut().zip(amounts).for_each(|(running, amounts)| running.append(amounts, rows.clone()));
             self.bytes += line.bytes();
         }

@@ -11,7 +11,7 @@ use thalweg_core::{
 use super::{
     asked::{Asked, Looked},
     chunk::Chunk,
-    entry::{At, BASE, Entry},
+    entry::{Arrived, At, BASE, Entry},
     frame::{Frame, Spared},
     input::{Arrivals, Input},
     kept::{Kept, hashes},
@@ -267,7 +267,7 @@ impl Over {
     }
 
     /// The rows of a batch that are on time, with what is kept of them.
-    pub(super) fn arrive(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Option<Arrived>> {
+    pub(super) fn arrive(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Option<Taken>> {
         let number = self.input_of[port];
         let OverInput { input, calls } = &self.inputs[number];
         let (batch, late) = input.on_time(batch, self.reached, self.allowed)?;
@@ -285,12 +285,12 @@ impl Over {
         let columns = self.asked.layout.columns(values, is_base.then_some(&batch), &mut self.kept.spare)?;
         let batch = self.kept.keep(columns, uses);
         let rank = if is_base { BASE } else { number as u32 };
-        Ok(Some(Arrived { bases: own, is_seen, batch, keys, arrivals, rank }))
+        Ok(Some(Taken { bases: own, is_seen, batch, keys, arrivals, rank }))
     }
 }
 
 /// Rows that have arrived, and are kept.
-pub(super) struct Arrived {
+pub(super) struct Taken {
     /// For which of them there are results.
     pub bases: Range<usize>,
     /// Whether others see them.
@@ -301,20 +301,15 @@ pub(super) struct Arrived {
     rank: u32,
 }
 
-impl Arrived {
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// What is known of one.
-    pub fn entry(&self, row: usize) -> Entry {
-        Entry {
-            time: self.arrivals.times[row],
-            position: self.arrivals.positions[row],
-            key: self.keys[row],
+impl Taken {
+    /// What is known of them.
+    pub fn rows(&self) -> Arrived<'_> {
+        Arrived {
+            times: &self.arrivals.times,
+            positions: &self.arrivals.positions,
+            keys: &self.keys,
             rank: self.rank,
-            at: At { batch: self.batch, row: row as u32 },
+            at: At { batch: self.batch, row: 0 },
         }
     }
 }
@@ -327,9 +322,9 @@ impl Operator for Over {
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         if let Some(arrived) = self.arrive(port, batch, out)? {
             if arrived.is_seen {
-                self.members.put(arrived.len(), |row| arrived.entry(row));
+                self.members.put(&arrived.rows());
             }
-            self.bases.put(arrived.bases.len(), |row| arrived.entry(arrived.bases.start + row));
+            self.bases.put(&arrived.rows().slice(arrived.bases.clone()));
         }
         Ok(Progress::Done)
     }
@@ -444,7 +439,7 @@ impl Over {
                 match () {
                     _ if parts & IS_MEMBER == 0 => {}
                     _ if is_eager || entry.time < reached.0 => self.due.push(entry),
-                    _ => self.members.put(1, |_| entry),
+                    _ => self.members.put_one(entry),
                 }
                 bases.extend((parts & IS_BASE != 0).then_some(entry));
             }
@@ -468,7 +463,7 @@ impl State for Over {
 
     fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
         let bases = self.read(&mut snapshot.read(VERSION)?, false)?;
-        self.bases.put(bases.len(), |row| bases[row]);
+        bases.into_iter().for_each(|base| self.bases.put_one(base));
         Ok(())
     }
 

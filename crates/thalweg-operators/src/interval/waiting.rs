@@ -2,7 +2,9 @@
 
 use std::cmp::Reverse;
 
-use super::entry::Entry;
+use thalweg_memory::{kernels::bounds::bounds, simd::Level};
+
+use super::entry::{Arrived, Entry};
 
 /// So many rows wait together.
 const RUN: usize = 1024;
@@ -39,25 +41,39 @@ struct Run {
 }
 
 impl Waiting {
-    /// So many rows wait; `entry` tells of each.
-    pub fn put(&mut self, rows: usize, entry: impl Fn(usize) -> Entry) {
-        self.rows += rows;
+    /// Rows wait.
+    pub fn put(&mut self, rows: &Arrived<'_>) {
         let mut done = 0;
-        while done < rows {
-            let run = match self.runs.last_mut() {
-                Some(run) if run.entries.len() < RUN && !run.is_sorted => run,
-                _ => self.runs.push_mut(Run {
-                    entries: self.spare.pop().unwrap_or_else(|| Vec::with_capacity(RUN)),
-                    span: (i64::MAX, i64::MIN),
-                    splits: 0,
-                    is_sorted: false,
-                }),
-            };
-            self.unused = self.unused.min(self.spare.len());
-            let room = rows.min(done + RUN - run.entries.len());
-            run.put((done..room).map(&entry));
-            done = room;
+        while done < rows.count() {
+            let run = self.open_run();
+            let some = rows.slice(done..rows.count().min(done + RUN - run.entries.len()));
+            run.put(&some);
+            done += some.count();
         }
+        self.rows += rows.count();
+    }
+
+    /// A row waits.
+    pub fn put_one(&mut self, entry: Entry) {
+        let Run { entries, span, .. } = self.open_run();
+        entries.push(entry);
+        *span = (span.0.min(entry.time), span.1.max(entry.time));
+        self.rows += 1;
+    }
+
+    /// The run that takes the next row.
+    fn open_run(&mut self) -> &mut Run {
+        let Self { runs, spare, unused, .. } = self;
+        if runs.last().is_none_or(|run| run.entries.len() >= RUN || run.is_sorted) {
+            runs.push(Run {
+                entries: spare.pop().unwrap_or_else(|| Vec::with_capacity(RUN)),
+                span: (i64::MAX, i64::MIN),
+                splits: 0,
+                is_sorted: false,
+            });
+        }
+        *unused = (*unused).min(spare.len());
+        runs.last_mut().expect("there is one")
     }
 
     /// Takes the rows with a time before `end`.
@@ -105,11 +121,11 @@ impl Waiting {
 }
 
 impl Run {
-    fn put(&mut self, entries: impl Iterator<Item = Entry>) {
-        let from = self.entries.len();
-        self.entries.extend(entries);
-        let times = self.entries[from..].iter().map(|entry| entry.time);
-        self.span = times.fold(self.span, |(first, last), time| (first.min(time), last.max(time)));
+    fn put(&mut self, rows: &Arrived<'_>) {
+        self.entries.extend(rows.entries());
+        if let Some((first, last)) = bounds(Level::best(), rows.times) {
+            self.span = (self.span.0.min(first), self.span.1.max(last));
+        }
     }
 
     fn take(&mut self, end: i64, due: &mut Vec<Entry>) {
@@ -161,7 +177,7 @@ mod tests {
         for row in 0..60_000 {
             let time = end + random.random_range(0..40_000);
             let entry = Entry { time, position: i64::from(row), key: 0, rank: BASE, at: At { batch: 0, row } };
-            waiting.put(1, |_| entry);
+            waiting.put_one(entry);
             twin.push(entry);
             if random.random_bool(0.001) {
                 end += random.random_range(0..2_000);

@@ -184,7 +184,7 @@ impl Operator for EagerOver {
 
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         let Some(arrived) = self.over.arrive(port, batch, out)? else { return Ok(Progress::Done) };
-        let rows: Vec<Entry> = (0..arrived.len()).map(|row| arrived.entry(row)).collect();
+        let rows: Vec<Entry> = arrived.rows().entries().collect();
         // Rows that came together see each other from the first.
         if !arrived.bases.is_empty() {
             self.over.ready.extend(&rows);
