@@ -12,7 +12,7 @@ use crate::{
     catalog::{Relation, Table, in_zone},
     forms,
     functions::Functions,
-    over, types,
+    lateness, over, types,
 };
 
 fn rows(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
@@ -91,7 +91,7 @@ pub(crate) fn table(table: &Table, zone: &str) -> Result<RecordBatch> {
         let is_key = table.primary_key.contains(&column.name);
         keys.push(is_key.then(|| format!("PRI({})", table.primary_key.join(", "))));
         extras.push(column.computed.as_ref().map(|written| format!("AS {}", written.text)));
-        watermarks.push(watermark.map(|w| w.text.clone()));
+        watermarks.push(watermark.map(|w| in_force(&w.text, table)));
     }
     rows(vec![
         ("name", text(names)),
@@ -101,6 +101,12 @@ pub(crate) fn table(table: &Table, zone: &str) -> Result<RecordBatch> {
         ("extras", optional(extras)),
         ("watermark", optional(watermarks)),
     ])
+}
+
+/// A watermark as it was written, and the option that completes it.
+fn in_force(text: &str, table: &Table) -> String {
+    let said = lateness::OPTIONS.iter().find_map(|key| table.options.get(key).map(|value| (key, value)));
+    said.map_or_else(|| text.to_string(), |(key, value)| format!("{text} WITH {} = {}", quoted(key), quoted(value)))
 }
 
 /// A view's columns.

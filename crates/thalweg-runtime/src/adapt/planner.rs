@@ -59,8 +59,25 @@ struct Seen {
     last: VecDeque<(Duration, u64)>,
     /// Whether more instances for a group gain anything.
     trial: Option<Trial>,
-    /// Groups for which more instances gained too little, and for how many looks that is not tried again.
-    refused: HashMap<KeyGroup, u32>,
+    /// Groups for which more instances gained too little.
+    refused: HashMap<KeyGroup, Refusal>,
+}
+
+/// What gained too little is not tried again for some time, and for twice as long each time that it did.
+#[derive(Clone, Copy, Debug, Default)]
+struct Refusal {
+    /// For so many looks.
+    looks: u32,
+    /// For so many the last time.
+    last: u32,
+}
+
+impl Refusal {
+    /// It gained too little once more.
+    fn again(self) -> Self {
+        let looks = (2 * self.last).clamp(REFUSED, MOST_REFUSED);
+        Self { looks, last: looks }
+    }
 }
 
 /// A key group has more instances than before; whether that was worth it is not known yet.
@@ -85,8 +102,9 @@ const FITS: u32 = 10;
 /// So many looks tell what a trial gains, since work comes in bursts: with each watermark.
 const TRIED: usize = 4;
 
-/// For so many looks nothing is tried again that gained too little.
+/// For so many looks nothing is tried again that gained too little, the first time and at most.
 const REFUSED: u32 = 10;
+const MOST_REFUSED: u32 = 640;
 
 /// For so many looks no instance is taken away from who had too much to do.
 const ALERT: u32 = 10;
@@ -209,19 +227,20 @@ impl Seen {
         let load = policy::Load { rows: &self.rows, busy, affordable };
         let work = self.last.iter().fold((0.0, 0), |(work, rows), one| (work + one.0.as_secs_f64(), rows + one.1));
         let cost = work.0 / work.1 as f64;
-        self.refused.retain(|_, looks| {
-            *looks -= 1;
-            *looks > 0
-        });
+        self.refused.values_mut().for_each(|refusal| refusal.looks = refusal.looks.saturating_sub(1));
         let Decision { table: next, reason } = match self.trial.take() {
             Some(trial) => match trial.look(cost, &mut self.last, rules) {
                 Verdict::Unknown(trial) => {
                     self.trial = Some(trial);
                     return None;
                 }
-                Verdict::Gains => return None,
+                Verdict::Gains(group) => {
+                    self.refused.remove(&group);
+                    return None;
+                }
                 Verdict::GainsLittle(group, decision) => {
-                    self.refused.insert(group, REFUSED);
+                    let refusal = self.refused.entry(group).or_default();
+                    *refusal = refusal.again();
                     decision
                 }
             },
@@ -230,7 +249,7 @@ impl Seen {
                 let trial = || {
                     let may_try = team.may_share() && self.last.len() == TRIED;
                     let tried = policy::share(rules, &table, load, busiest).filter(|_| may_try);
-                    tried.filter(|(group, _)| !self.refused.contains_key(group))
+                    tried.filter(|(group, _)| self.refused.get(group).is_none_or(|refusal| refusal.looks == 0))
                 };
                 let done = policy::decide(rules, &table, load).or_else(|| policy::unshare(&table, &self.rows));
                 match done {
@@ -258,7 +277,7 @@ impl Seen {
 /// What is known of a trial.
 enum Verdict {
     Unknown(Trial),
-    Gains,
+    Gains(KeyGroup),
     GainsLittle(KeyGroup, Decision),
 }
 
@@ -276,7 +295,7 @@ impl Trial {
         let Self { group, before, cost: cost_before, .. } = self;
         let gain = 1.0 - cost / cost_before;
         if gain >= rules.improvement {
-            return Verdict::Gains;
+            return Verdict::Gains(group);
         }
         let reason = format!("that more instances share key group {} gains {:.0} % only", group.0, gain * 100.0);
         Verdict::GainsLittle(group, Decision { table: before, reason })
@@ -426,6 +445,12 @@ mod tests {
             assert_eq!(pass([75, 75, 1, 1]), None, "it was tried");
         }
         assert_eq!(pass([75, 75, 1, 1]), Some(vec![0, 1, 2, 3]), "it may be otherwise now");
+        assert!((0..TRIED).all(|_| pass([74, 74, 74, 74]).is_none()));
+        assert_eq!(pass([74, 74, 74, 74]), Some(vec![0, 1]));
+        for _ in 1..2 * REFUSED {
+            assert_eq!(pass([75, 75, 1, 1]), None, "it was tried twice");
+        }
+        assert_eq!(pass([75, 75, 1, 1]), Some(vec![0, 1, 2, 3]));
     }
 
     #[test]

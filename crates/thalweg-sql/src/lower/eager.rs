@@ -22,6 +22,9 @@ use crate::emit::EagerNode;
 
 const WHAT_CAN_BE: &str = "leave it out: OVER can be eager, and joins of rows near each other in time";
 
+const WHAT_GROUP_CAN_BE: &str = "leave it out: eager are OVER, joins of rows near each other in time, and GROUP BY behind such a join by the \
+    PRIMARY KEY (…) NOT ENFORCED of its table";
+
 impl Lowering<'_> {
     /// A query whose results come out before they are final.
     pub(super) fn eager(&mut self, node: &EagerNode) -> Result<Stream> {
@@ -102,7 +105,7 @@ impl Lowering<'_> {
             Some(at) => Err(Error::query(
                 "EMIT EAGER is not there for GROUP BY and DISTINCT: a group's result is given once, when the group is complete",
             )
-            .with_hint(WHAT_CAN_BE)
+            .with_hint(WHAT_GROUP_CAN_BE)
             .at(at)),
         }
     }

@@ -48,6 +48,20 @@ fn a_table_is_described_as_in_flink() {
 }
 
 #[test]
+fn a_watermark_is_described_with_the_option_that_completes_it() {
+    for option in ["'lateness' = '5 seconds'", "'accuracy' = '0.99'"] {
+        let described = rows(
+            &mut empty_session(),
+            &format!(
+                "CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH ('format' = 'csv', 'connector' = 'file', {option});
+                DESCRIBE t"
+            ),
+        );
+        assert_eq!(described, [format!("ts | TIMESTAMP(6) *ROWTIME* | true | - | - | ts WITH {option}")]);
+    }
+}
+
+#[test]
 fn a_table_shown_and_created_again_is_the_same_table() {
     let (mut first, mut second) = (empty_session(), empty_session());
     let shown = rows(&mut first, &format!("{FULL}; SHOW CREATE TABLE `my t`"));
