@@ -1,7 +1,10 @@
 //! Random streams through interval joins and aggregates over the rows around a row: the engine's rows are those of nested loops, in the
 //! order of time and position, at every batch size and parallelism, and with state saved and loaded, and moved, at random barriers.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use testkit::{
@@ -238,7 +241,8 @@ fn joins_are_what_nested_loops_say() {
 
 #[test]
 fn aggregates_over_the_rows_around_a_row_are_what_nested_loops_say() {
-    for seed in 0..CASES {
+    // There are many ways to write a window.
+    for seed in 0..2 * CASES {
         let random = &mut StdRng::seed_from_u64(seed);
         let keys = *[1, 4, 30].choose(random).unwrap();
         let (base, other) = (Stream::random(random, 0, keys), Stream::random(random, 10_000, keys));
@@ -267,8 +271,16 @@ fn aggregates_over_the_rows_around_a_row_are_what_nested_loops_say() {
         ];
         let options = options.into_iter().flatten().collect::<Vec<_>>().join(" ");
         let union = if is_union { "UNION b" } else { "" };
+        // Aggregates that need all rows of a window, and those that need some of them.
+        let needs_all = random.random_bool(0.5);
+        let more = if needs_all {
+            ", count(DISTINCT v) OVER w, sum(DISTINCT v) FILTER (WHERE v > 3) OVER w, median(v) OVER w, first_value(id) OVER w,
+             last_value(v) OVER w, nth_value(id, 2) OVER w, nth_value(id, -3) OVER w, topn_frequency(v, 2) OVER w"
+        } else {
+            ""
+        };
         let sql = format!(
-            "SELECT id, count(v) OVER w AS n, sum(v) OVER w AS s, max(v) OVER w AS m FROM a
+            "SELECT id, count(v) OVER w AS n, sum(v) OVER w AS s, max(v) OVER w AS m{more} FROM a
              WINDOW w AS ({union} PARTITION BY k ORDER BY ts {bounds} {options})"
         );
 
@@ -295,7 +307,34 @@ fn aggregates_over_the_rows_around_a_row_are_what_nested_loops_say() {
             }
             let values: Vec<i64> = seen.iter().filter_map(|place| all[*place].0.value).collect();
             let sum = (!values.is_empty()).then(|| values.iter().sum());
-            format!("{} | {} | {} | {}", row.id, values.len(), show(sum), show(values.iter().max().copied()))
+            let result =
+                format!("{} | {} | {} | {}", row.id, values.len(), show(sum), show(values.iter().max().copied()));
+            if !needs_all {
+                return result;
+            }
+            let id = |place: Option<&usize>| show(place.map(|place| all[*place].0.id));
+            let distinct: BTreeSet<i64> = values.iter().copied().collect();
+            let large = distinct.iter().filter(|value| **value > 3);
+            let large = (large.clone().count() > 0).then(|| large.sum::<i64>());
+            let mut sorted = values.clone();
+            sorted.sort_unstable();
+            let middle = |half: usize| sorted.get(half).copied();
+            let median = middle(sorted.len() / 2).zip(middle(sorted.len().saturating_sub(1) / 2));
+            let mut frequent: Vec<i64> = distinct.iter().copied().collect();
+            frequent.sort_by_key(|value| std::cmp::Reverse(values.iter().filter(|other| *other == value).count()));
+            let frequent = frequent.iter().map(i64::to_string).chain(std::iter::repeat("NULL".to_string())).take(2);
+            let frequent = frequent.collect::<Vec<_>>().join(",");
+            let more = [
+                distinct.len().to_string(),
+                show(large),
+                median.map_or("null".to_string(), |(one, other)| format!("{:?}", (one + other) as f64 / 2.0)),
+                id(seen.first()),
+                show(seen.last().and_then(|place| all[*place].0.value)),
+                id(seen.get(1)),
+                id(seen.len().checked_sub(3).and_then(|place| seen.get(place))),
+                if values.is_empty() { "null".to_string() } else { frequent },
+            ];
+            format!("{result} | {}", more.join(" | "))
         };
         let expected: Vec<String> = bases.iter().map(result).collect();
         let nothing = Stream { partitions: vec![Vec::new()], delay: 0 };

@@ -15,7 +15,8 @@ const WINDOW: &str = "window_us";
 /// Fewer points are no line.
 const POINTS: usize = 3;
 
-const LINES: [(&str, RGBColor); 2] = [("Key-OIJ", RGBColor(222, 146, 74)), ("SplitJoin", RGBColor(66, 122, 186))];
+const LINES: [(&str, RGBColor); 3] =
+    [("Key-OIJ", RGBColor(222, 146, 74)), ("SplitJoin", RGBColor(66, 122, 186)), ("thalweg", RGBColor(110, 90, 170))];
 
 /// The default workload with other values of one parameter at a time.
 pub fn workloads() -> Vec<Workload> {
@@ -23,7 +24,7 @@ pub fn workloads() -> Vec<Workload> {
         let workload = Workload::dense(&format!("lateness {us} us"), Keys::Uniform(100), 1_000, us);
         Workload { along: Some(LATENESS), ..workload }
     });
-    let keys = [5, 10, 100, 1_000, 10_000].map(|keys| {
+    let keys = [1, 5, 10, 100, 1_000, 10_000, 100_000].map(|keys| {
         let workload = Workload::dense(&format!("{keys} keys"), Keys::Uniform(keys), 1_000, 100);
         Workload { along: Some(KEYS), ..workload }
     });
@@ -99,10 +100,10 @@ mod tests {
         }
         let pictures = pictures(&measured);
         assert_eq!(pictures.len(), 3);
-        for ((_, picture), first) in pictures.iter().zip([10.0, 5.0, 10.0]) {
+        for ((_, picture), (first, count)) in pictures.iter().zip([(10.0, 5), (1.0, 7), (10.0, 5)]) {
             let [Panel { lines, .. }] = &picture.panels[..] else { panic!("not one panel") };
             let [Line { name, points, .. }] = &lines[..] else { panic!("not one line") };
-            assert_eq!((name.as_str(), points.len(), points[0]), ("SplitJoin", 5, (first, 0.25)));
+            assert_eq!((name.as_str(), points.len(), points[0]), ("SplitJoin", count, (first, 0.25)));
             assert!(points.is_sorted());
         }
         assert!(super::pictures(&measured[..2]).is_empty());

@@ -1,6 +1,6 @@
 //! Aggregates over many groups at a time.
 
-use std::{any::Any, fmt::Debug};
+use std::{any::Any, fmt::Debug, ops::Range};
 
 use arrow_array::{ArrayRef, BooleanArray};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
@@ -28,9 +28,79 @@ pub trait Aggregate: Send + Sync + Debug {
         None
     }
 
+    /// Which of the rows it has its value of, if that is all it takes from them: where rows stand in order nobody need look at the others.
+    fn pick(&self) -> Option<Pick> {
+        None
+    }
+
+    /// How it follows a window whose ends move on, if it does.
+    fn slide(&self) -> Option<&dyn Slide> {
+        None
+    }
+
     /// Whether its result is how many distinct values its only argument has, nulls left out.
     fn counts_distinct(&self) -> bool {
         false
+    }
+}
+
+/// One of some rows that stand in order; nothing, which is null, where there are not so many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// That with so many rows before it.
+    First(usize),
+    /// That with so many rows behind it.
+    Last(usize),
+}
+
+/// What can be computed for a window from what it was for the one before: of rows that come and go, each is looked at twice, however
+/// many windows see it.
+pub trait Slide {
+    /// The results of windows; `None` if these values cannot be followed.
+    fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>>;
+}
+
+/// Windows of rows that stand in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows<'a> {
+    /// The arguments, for all rows.
+    pub arguments: &'a [ArrayRef],
+    /// Which rows count: those for which it is true, or all.
+    pub filter: Option<&'a BooleanArray>,
+    /// Which rows each window sees. That goes fast where neither end moves back.
+    pub windows: &'a [Range<usize>],
+    /// From which row on there is one for each window that it alone sees, behind the others, if there are such.
+    pub own: Option<usize>,
+}
+
+impl Windows<'_> {
+    /// Follows the windows, and says what there is in each: `change` is told of a row whether it comes or goes, and `result` is asked for each
+    /// window.
+    ///
+    /// Errors: those of both.
+    pub fn follow<S, R>(
+        &self,
+        state: &mut S,
+        mut change: impl FnMut(&mut S, Range<usize>, bool) -> Result<()>,
+        mut result: impl FnMut(&mut S) -> Result<R>,
+    ) -> Result<Vec<R>> {
+        let mut near = 0..0;
+        let mut results = Vec::with_capacity(self.windows.len());
+        for (number, window) in self.windows.iter().enumerate() {
+            let window = window.start..window.end.max(window.start);
+            if window.start < near.start || window.end < near.end || window.start >= near.end {
+                // Nothing of the last one stays, or it moved back.
+                change(state, std::mem::replace(&mut near, window.start..window.start), false)?;
+            }
+            change(state, near.end..window.end, true)?;
+            change(state, near.start..window.start, false)?;
+            near = window;
+            let own = self.own.map(|first| first + number..first + number + 1);
+            own.iter().try_for_each(|own| change(state, own.clone(), true))?;
+            results.push(result(state)?);
+            own.into_iter().try_for_each(|own| change(state, own, false))?;
+        }
+        Ok(results)
     }
 }
 

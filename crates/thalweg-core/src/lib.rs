@@ -35,7 +35,7 @@ pub mod window;
 pub use batch::{Batch, Origin};
 pub use error::{Error, Result};
 pub use event::{Epoch, Event};
-pub use operator::{Frontier, Operator, Output, Port, Progress};
+pub use operator::{Frontier, Operator, Output, Port, Progress, PutOff};
 pub use positions::Positions;
 pub use selection::Selection;
 pub use snapshot::Snapshot;

@@ -44,6 +44,16 @@ pub trait Operator: Send {
         Ok(Progress::Done)
     }
 
+    /// What it does when there is nothing else to do.
+    fn put_off(&self) -> PutOff {
+        PutOff::Nothing
+    }
+
+    /// Does some of what was put off: nothing else was to be done. What is left waits for the next time.
+    fn catch_up(&mut self, _out: &mut Output) -> Result<Progress> {
+        Ok(Progress::Done)
+    }
+
     /// Whether it looks for rows that belong to others, and counts them ([`Output::count_search`]).
     fn searches(&self) -> bool {
         false
@@ -69,6 +79,17 @@ pub enum Progress {
     More,
     /// Nothing will be wanted any more: the sources may stop.
     Finished,
+}
+
+/// What an operator does when there is nothing else to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PutOff {
+    /// Nothing.
+    Nothing,
+    /// What is cheaper for much at a time: a while later.
+    Later,
+    /// The rest of what it has begun.
+    Now,
 }
 
 /// How far event time has come on each port.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use thalweg_core::{
-    Batch, Epoch, Event, Frontier, KeyGroup, Operator, Output, Part, Port, Progress, Result, Snapshot, State,
+    Batch, Epoch, Event, Frontier, KeyGroup, Operator, Output, Part, Port, Progress, PutOff, Result, Snapshot, State,
     Timestamp, operator::Search,
 };
 
@@ -71,6 +71,8 @@ enum Work {
     PassTime(usize),
     /// An operator puts out what it holds back.
     Flush(usize),
+    /// An operator does some of what it has put off.
+    CatchUp(usize),
     /// An operator has put out what belongs before a barrier, which passes on.
     PassBarrier(usize, Epoch),
 }
@@ -79,7 +81,7 @@ impl Work {
     /// The operator that has it.
     fn at(&self) -> usize {
         match self {
-            Self::Deliver(at, ..) | Self::Resume(at) | Self::PassTime(at) | Self::Flush(at) => *at,
+            Self::Deliver(at, ..) | Self::Resume(at) | Self::PassTime(at) | Self::Flush(at) | Self::CatchUp(at) => *at,
             Self::PassBarrier(at, _) => *at,
         }
     }
@@ -152,6 +154,11 @@ impl Chain {
                 Work::Resume(at) => self.call(at, 0, |operator, _, output| operator.resume(output))?,
                 Work::PassTime(at) => self.pass_time(at),
                 Work::Flush(at) => self.call(at, 0, |operator, _, output| operator.flush(output))?,
+                Work::CatchUp(at) => {
+                    // It may let time pass then.
+                    self.work.push(Work::PassTime(at));
+                    self.call(at, 0, |operator, _, output| operator.catch_up(output))?;
+                }
                 Work::PassBarrier(at, epoch) => {
                     if self.on_barrier == OnBarrier::Reload {
                         self.reload(at)?;
@@ -161,6 +168,23 @@ impl Chain {
             }
         }
         Ok(self.work.is_empty())
+    }
+
+    /// What operators do when there is nothing else to do.
+    pub fn put_off(&self) -> PutOff {
+        self.links[self.first_alive..].iter().map(|link| link.operator.put_off()).max().unwrap_or(PutOff::Nothing)
+    }
+
+    /// Nothing else is to be done: does some of what was put off. Call [`Chain::advance`] until that is done.
+    pub fn catch_up(&mut self) {
+        let late =
+            (self.first_alive..self.links.len()).filter(|at| self.links[*at].operator.put_off() > PutOff::Nothing);
+        self.work.extend(late.map(Work::CatchUp));
+    }
+
+    /// Puts out all that is held back. Call [`Chain::advance`] until that is done.
+    pub fn flush(&mut self) {
+        self.work.extend((self.first_alive..self.links.len()).rev().map(Work::Flush));
     }
 
     /// Whether there is something left to be done.

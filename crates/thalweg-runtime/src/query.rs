@@ -174,6 +174,9 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                 place: Place::Within,
                 is_ending: false,
                 most,
+                delay: Linger { most: delay(&settings), clock: clock.clone() },
+                idle_since: None,
+                gives_way: false,
             };
             tasks.push((number, place, task));
         }
@@ -288,6 +291,11 @@ impl Drop for RunningQuery {
 /// How long rows may wait to fill a batch or a page.
 fn linger(settings: &Settings) -> Duration {
     Duration::from_micros(settings.linger().0.max(0) as u64)
+}
+
+/// How long results may wait for others.
+fn delay(settings: &Settings) -> Duration {
+    Duration::from_micros(settings.target_delay.0.max(0) as u64)
 }
 
 /// How long rows that are put in order wait for an instance that says nothing, if not for ever.

@@ -15,12 +15,13 @@ use std::{
 
 use parking_lot::{Condvar, Mutex};
 use thalweg_core::{
-    Epoch, Error, Event, Port, Progress, Result, Timestamp, connector::Sink, operator::memory_exceeded,
+    Epoch, Error, Event, Port, Progress, PutOff, Result, Timestamp, connector::Sink, operator::memory_exceeded,
 };
 
 use crate::{
     adapt::{member::Member, planner::Planner},
     chain::Chain,
+    clock::Linger,
     deal::Dealer,
     exchange::Scatter,
     intake::{Pipes, Taken},
@@ -155,6 +156,12 @@ pub struct Task {
     pub is_ending: bool,
     /// How many events it takes in one turn.
     pub most: usize,
+    /// How long what the chain put off waits for more.
+    pub delay: Linger,
+    /// When there was first nothing else to do since something was put off.
+    pub idle_since: Option<Instant>,
+    /// Whether others have a turn before what the chain put off is done.
+    pub gives_way: bool,
 }
 
 /// Where a task's events come from.
@@ -229,6 +236,7 @@ impl Run for Task {
             _ if self.chain.is_busy() => self.arrived,
             // A source has nothing that waits.
             Intake::Source(..) => u64::MAX,
+            Intake::Pipes(_) if self.gives_way => u64::MAX,
             Intake::Pipes(pipes) => pipes.oldest(),
         }
     }
@@ -339,7 +347,7 @@ impl Task {
         };
         match taken {
             Taken::Events(events, arrived) => {
-                self.arrived = arrived;
+                (self.arrived, self.gives_way) = (arrived, false);
                 if let Intake::Pipes(pipes) = &self.intake {
                     self.place = pipes.place();
                 }
@@ -355,12 +363,35 @@ impl Task {
             }
             Taken::Nothing(until) => {
                 let due = self.outlet.nothing_comes()?;
-                Ok(Some(Turn::Wait([until, due].into_iter().flatten().min())))
+                let late = self.put_off_until();
+                if late.is_some_and(|due| due <= self.delay.clock.now()) {
+                    // Others first: they may have something to do, or something for this task.
+                    if !std::mem::replace(&mut self.gives_way, true) {
+                        return Ok(Some(Turn::Again));
+                    }
+                    (self.gives_way, self.idle_since) = (false, None);
+                    self.chain.catch_up();
+                    return Ok(None);
+                }
+                Ok(Some(Turn::Wait([until, due, late].into_iter().flatten().min())))
             }
             Taken::End => {
                 self.is_ending = true;
                 Ok(None)
             }
+        }
+    }
+
+    /// When there is nothing else to do: until when that waits which the chain has put off.
+    fn put_off_until(&mut self) -> Option<Instant> {
+        let now = || self.delay.clock.now();
+        match self.chain.put_off() {
+            PutOff::Nothing => {
+                self.idle_since = None;
+                None
+            }
+            PutOff::Later => Some(*self.idle_since.get_or_insert_with(now) + self.delay.most),
+            PutOff::Now => Some(now()),
         }
     }
 

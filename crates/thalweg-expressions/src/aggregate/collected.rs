@@ -13,7 +13,7 @@ use arrow_select::{concat::concat, take::take};
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 use thalweg_core::{
     Error, Result,
-    aggregate::{Accumulator, Aggregate, Exactness},
+    aggregate::{Accumulator, Aggregate, Exactness, Pick, Slide, Windows},
     views::with_own_memory,
 };
 
@@ -31,6 +31,9 @@ pub fn needs_order(name: &str) -> bool {
     matches!(name, "array_agg" | "string_agg" | "first_value" | "last_value" | "nth_value")
 }
 
+/// Functions whose accumulators take a row away as fast as they take one in; those of DataFusion look at all values then, or need an order.
+const FOLLOWED: [&str; 1] = ["topn_frequency"];
+
 /// A function of DataFusion over the sorted rows of each group.
 pub struct Collected(Arc<Plan>);
 
@@ -43,11 +46,15 @@ struct Plan {
     is_distinct: bool,
     /// Whether rows come as they are to be sorted.
     is_sorted: bool,
+    /// The row that it takes its value of, if that is all.
+    pick: Option<Pick>,
+    /// Whether its accumulators take rows away as they take them in, in any order.
+    is_followed: bool,
 }
 
 impl Collected {
     /// A function whose accumulators take `columns`: its arguments, then one column per sort key. Where it `is_sorted`, rows come in the
-    /// order that it sees them in.
+    /// order that it sees them in, and it may `pick` one of them.
     ///
     /// Errors: `Error::Query` if the columns cannot be sorted.
     pub fn new(
@@ -56,8 +63,13 @@ impl Collected {
         options: Vec<SortOptions>,
         is_distinct: bool,
         is_sorted: bool,
+        pick: Option<Pick>,
     ) -> Result<Self> {
-        let plan = Plan { function, columns, options, is_distinct, is_sorted };
+        let is_followed = options.is_empty()
+            && !is_distinct
+            && FOLLOWED.contains(&function.fun().name())
+            && function.create_accumulator().is_ok_and(|accumulator| accumulator.supports_retract_batch());
+        let plan = Plan { function, columns, options, is_distinct, is_sorted, pick, is_followed };
         plan.converters()?;
         Ok(Self(Arc::new(plan)))
     }
@@ -83,8 +95,45 @@ impl Aggregate for Collected {
         Exactness::Exact
     }
 
+    fn pick(&self) -> Option<Pick> {
+        self.0.pick
+    }
+
+    fn slide(&self) -> Option<&dyn Slide> {
+        self.0.is_followed.then_some(self)
+    }
+
     fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
         Ok(Box::new(Waiting { plan: Arc::clone(&self.0), batches: Vec::new(), count: 0 }))
+    }
+}
+
+impl Slide for Collected {
+    fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
+        let function = &self.0.function;
+        // What does not count is never there.
+        let some = |rows: Range<usize>| {
+            let rows = match windows.filter {
+                None => return Ok(slice(windows.arguments, &rows)),
+                Some(filter) => kept(Some(&filter.slice(rows.start, rows.len())), rows.len())
+                    .into_iter()
+                    .map(|row| row + rows.start as u32),
+            };
+            let rows = UInt32Array::from_iter_values(rows);
+            windows.arguments.iter().map(|column| take(column.as_ref(), &rows, None)).collect::<Result<Vec<_>, _>>()
+        };
+        let mut accumulator = function.create_accumulator().map_err(|e| from_datafusion(&e))?;
+        let results = windows.follow(
+            &mut accumulator,
+            |accumulator, rows, comes| {
+                let columns = if rows.is_empty() { return Ok(()) } else { some(rows)? };
+                let changed =
+                    if comes { accumulator.update_batch(&columns) } else { accumulator.retract_batch(&columns) };
+                changed.map_err(|e| from_datafusion(&e))
+            },
+            |accumulator| accumulator.evaluate().map_err(|e| from_datafusion(&e)),
+        )?;
+        together(results, function.field().data_type()).map(Some)
     }
 }
 

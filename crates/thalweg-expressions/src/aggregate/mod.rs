@@ -13,7 +13,7 @@ mod named;
 use std::sync::Arc;
 
 use arrow_schema::DataType;
-use datafusion_common::DFSchema;
+use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::{
     Expr, ExprSchemable,
     expr::{AggregateFunctionParams, NullTreatment},
@@ -24,7 +24,7 @@ use datafusion_physical_expr::{
 };
 use thalweg_core::{
     Error, Result,
-    aggregate::{Aggregate, Signature},
+    aggregate::{Aggregate, Pick, Signature},
     error::Subject,
     expression::Expression,
 };
@@ -172,8 +172,25 @@ fn foreign(
     columns.extend(kinds_of(order.clone().map(|key| &key.expr), input)?);
     let options = order.map(|key| arrow_schema::SortOptions::new(!key.asc, key.nulls_first)).collect();
     let is_sorted = comes_in_order && collected::needs_order(name);
-    let function = collected::Collected::new(built, columns, options, params.distinct, is_sorted)?;
+    let pick = if is_sorted { picked(name, params) } else { None };
+    let function = collected::Collected::new(built, columns, options, params.distinct, is_sorted, pick)?;
     Ok(Call { function: Arc::new(function), arguments, filter })
+}
+
+/// Which row a function takes its value of, where rows come in its order.
+fn picked(name: &str, params: &AggregateFunctionParams) -> Option<Pick> {
+    if params.null_treatment == Some(NullTreatment::IgnoreNulls) {
+        return None;
+    }
+    match (name, params.args.as_slice()) {
+        ("first_value", [_]) => Some(Pick::First(0)),
+        ("last_value", [_]) => Some(Pick::Last(0)),
+        ("nth_value", [_, Expr::Literal(ScalarValue::Int64(Some(number)), _)]) => {
+            let before = usize::try_from(number.unsigned_abs().checked_sub(1)?).ok()?;
+            Some(if *number > 0 { Pick::First(before) } else { Pick::Last(before) })
+        }
+        _ => None,
+    }
 }
 
 fn compile_all(expressions: &[Expr], input: &DFSchema) -> Result<Vec<Arc<dyn Expression>>> {

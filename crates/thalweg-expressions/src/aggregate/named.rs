@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, BooleanArray};
 use arrow_schema::{DataType, FieldRef};
 use thalweg_core::{
     Error, Result,
-    aggregate::{Accumulator, Aggregate, Exactness, Totals},
+    aggregate::{Accumulator, Aggregate, Exactness, Pick, Slide, Totals, Windows},
     error::{Fault, Subject},
 };
 
@@ -44,19 +44,32 @@ impl Aggregate for Named {
         self.inner.totals()
     }
 
+    fn pick(&self) -> Option<Pick> {
+        self.inner.pick()
+    }
+
+    fn slide(&self) -> Option<&dyn Slide> {
+        self.inner.slide().map(|_| self as &dyn Slide)
+    }
+
     fn counts_distinct(&self) -> bool {
         self.inner.counts_distinct()
     }
 }
 
-impl NamedAccumulator {
-    fn blame<T>(&self, done: Result<T>) -> Result<T> {
-        let is_data = |error: &Error| error.fault() == Fault::Data && error.subject().is_none();
-        done.map_err(|error| match is_data(&error) {
-            true => error.within(&self.text).about(Subject::Expression(self.text.to_string())),
-            false => error,
-        })
+impl Slide for Named {
+    fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
+        blame(&self.text, self.inner.slide().map_or(Ok(None), |slide| slide.results(windows)))
     }
+}
+
+/// An error of the data names the aggregate.
+fn blame<T>(text: &str, done: Result<T>) -> Result<T> {
+    let is_data = |error: &Error| error.fault() == Fault::Data && error.subject().is_none();
+    done.map_err(|error| match is_data(&error) {
+        true => error.within(text).about(Subject::Expression(text.to_string())),
+        false => error,
+    })
 }
 
 impl Accumulator for NamedAccumulator {
@@ -68,7 +81,7 @@ impl Accumulator for NamedAccumulator {
         count: usize,
     ) -> Result<()> {
         let done = self.inner.update(arguments, filter, groups, count);
-        self.blame(done)
+        blame(&self.text, done)
     }
 
     fn update_one(
@@ -80,12 +93,12 @@ impl Accumulator for NamedAccumulator {
         count: usize,
     ) -> Result<()> {
         let done = self.inner.update_one(arguments, filter, group, rows, count);
-        self.blame(done)
+        blame(&self.text, done)
     }
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
         let done = self.inner.merge(states, groups, count);
-        self.blame(done)
+        blame(&self.text, done)
     }
 
     fn can_absorb(&self) -> bool {
@@ -94,7 +107,7 @@ impl Accumulator for NamedAccumulator {
 
     fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
         let done = self.inner.absorb(other, groups, count);
-        self.blame(done)
+        blame(&self.text, done)
     }
 
     fn as_any(&self) -> Option<&dyn std::any::Any> {
@@ -103,12 +116,12 @@ impl Accumulator for NamedAccumulator {
 
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
         let done = self.inner.take_state();
-        self.blame(done)
+        blame(&self.text, done)
     }
 
     fn take_result(&mut self) -> Result<ArrayRef> {
         let done = self.inner.take_result();
-        self.blame(done)
+        blame(&self.text, done)
     }
 
     fn bytes(&self) -> usize {

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use arrow_array::{ArrayRef, BooleanArray, cast::AsArray};
 use thalweg_core::{
     Error, Result,
-    aggregate::{Addends, Aggregate as Function, Amounts, Totals},
+    aggregate::{Addends, Aggregate as Function, Amounts, Pick, Slide, Totals},
 };
 
 use super::{
@@ -28,7 +28,7 @@ pub struct Asked {
     pub frames: Vec<Looked>,
     /// The running totals.
     pub kinds: Vec<Kind>,
-    /// For each aggregate how it follows from them, if it does.
+    /// For each aggregate what it follows from, if that is not all of its rows.
     pub summed: Vec<Option<Summed>>,
     /// Whether rows of the first input are seen by others.
     pub is_base_seen: bool,
@@ -42,8 +42,12 @@ pub struct Looked {
     pub calls: Range<usize>,
     /// Whether rows that are seen follow each other, so that totals will do.
     pub is_contiguous: bool,
-    /// Whether those that do not follow from totals may be found from states of blocks of rows.
+    /// Whether there are such that need all rows of each window.
+    pub needs_all: bool,
+    /// Whether these may be found from states of blocks of rows.
     pub has_blocks: bool,
+    /// Whether there are such that may be found by following windows as they move on.
+    pub slides: bool,
     /// Whether rows that are seen for ever may go, and what they come to stays.
     pub has_past: bool,
     /// Whether a row sees itself although it does not stand among those that may be seen.
@@ -62,7 +66,7 @@ pub struct Kind {
     is_of_times: bool,
 }
 
-/// Where the totals of an aggregate are.
+/// What an aggregate follows from, for which its rows need not be looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Summed {
     /// It counts all rows.
@@ -71,6 +75,8 @@ pub enum Summed {
     Total(usize),
     /// It counts the times of rows, and is one of the running totals.
     Times(usize),
+    /// It is a value of one of the rows.
+    Row(Pick),
 }
 
 impl Asked {
@@ -89,7 +95,9 @@ impl Asked {
                 frame: frame.clone(),
                 calls: first - count..first,
                 is_contiguous: frame.is_contiguous(is_base_seen),
+                needs_all: false,
                 has_blocks: false,
+                slides: false,
                 has_past: false,
                 adds_own: !is_base_seen && frame.sees_itself(),
             }
@@ -98,13 +106,19 @@ impl Asked {
         let is_base_read = is_base_seen || frames.iter().any(|looked| looked.adds_own);
         let layout = Layout::new(&base.calls, passes, base.input.time, is_base_read);
         let (kinds, summed) = totals(inputs, &layout, &frames)?;
-        for looked in frames.iter_mut().filter(|looked| looked.is_contiguous) {
-            let mut others = looked.calls.clone().filter(|call| summed[*call].is_none()).peekable();
-            let is_needed = others.peek().is_some();
-            let can_merge = others.map(|call| can_merge(functions[call].as_ref())).collect::<Result<Vec<_>>>()?;
-            let can_merge = can_merge.into_iter().all(|can_merge| can_merge);
-            looked.has_blocks = is_needed && can_merge;
-            looked.has_past = looked.frame.is_unbounded() && can_merge;
+        for looked in &mut frames {
+            let others = looked.calls.clone().filter(|call| summed[*call].is_none());
+            let (sliding, others): (Vec<_>, Vec<_>) =
+                others.partition(|call| looked.is_contiguous && functions[*call].slide().is_some());
+            looked.slides = !sliding.is_empty();
+            looked.needs_all = !others.is_empty();
+            if looked.is_contiguous {
+                let merges = others.iter().map(|call| can_merge(functions[*call].as_ref()));
+                let merges = merges.collect::<Result<Vec<_>>>()?.into_iter().all(|merges| merges);
+                let picks = looked.calls.clone().any(|call| matches!(summed[call], Some(Summed::Row(_))));
+                looked.has_blocks = looked.needs_all && merges;
+                looked.has_past = looked.frame.is_unbounded() && merges && !looked.slides && !picks;
+            }
         }
         Ok(Self { functions, layout, frames, kinds, summed, is_base_seen })
     }
@@ -112,6 +126,16 @@ impl Asked {
     /// Whether an aggregate follows from totals where these are numbers for certain, and from the rows that are seen where not.
     pub fn may_be_unsure(&self, call: usize) -> bool {
         matches!(self.summed[call], Some(Summed::Rows | Summed::Total(_)))
+    }
+
+    /// Whether times of rows are counted.
+    pub fn counts_times(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.is_of_times)
+    }
+
+    /// How an aggregate of a frame follows its windows, if it does.
+    pub fn slide(&self, looked: &Looked, call: usize) -> Option<&dyn Slide> {
+        if self.summed[call].is_none() && looked.slides { self.functions[call].slide() } else { None }
     }
 
     /// The totals that an aggregate follows from.
@@ -186,6 +210,10 @@ fn totals(inputs: &[OverInput], layout: &Layout, frames: &[Looked]) -> Result<(V
                 kinds.push(Kind { call, columns: columns.clone(), width: 0, is_of_times: true });
             }
             summed.push(Some(Summed::Times(place)));
+            continue;
+        }
+        if let Some(pick) = function.pick().filter(|_| is_contiguous && columns.1.is_none()) {
+            summed.push(Some(Summed::Row(pick)));
             continue;
         }
         if function.totals().is_none() || !is_contiguous {

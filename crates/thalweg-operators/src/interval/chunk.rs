@@ -2,18 +2,19 @@
 
 use std::{ops::Range, sync::Arc};
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, make_array, new_empty_array};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array, make_array, new_empty_array};
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, SchemaRef};
+use arrow_select::{concat::concat, take::take};
 use thalweg_core::{
     Batch, Result,
-    aggregate::{Accumulator, Amounts},
+    aggregate::{Accumulator, Amounts, Pick, Windows},
     operator::Search,
 };
 
 use super::{
     asked::{Asked, Looked, Summed},
-    blocks::{self, pay},
+    blocks,
     entry::{At, Entry},
     frame::Spans,
     kept::{Kept, hashes},
@@ -30,6 +31,9 @@ const SEEN: usize = 16_384;
 
 /// After so many rows that were seen others may run.
 const TURN: usize = 1 << 20;
+
+/// So many rows of a key at most are looked at together for windows that overlap.
+const TOGETHER: usize = 1 << 24;
 
 /// Rows whose aggregates are being computed; its memory stays for those to come.
 #[derive(Default)]
@@ -51,6 +55,10 @@ pub struct Chunk {
     accumulators: Vec<Box<dyn Accumulator>>,
     /// For each aggregate that follows from totals those of each row.
     totals: Vec<Sums>,
+    /// For each aggregate that is a value of a row, which one it is for each row, if there is one.
+    picked: Vec<Vec<Option<At>>>,
+    /// For each aggregate what was found by following windows, and for which rows.
+    followed: Vec<Followed>,
     /// By frame the rows whose totals are no numbers for certain.
     unsure: Vec<Unsure>,
     /// What was looked at and found since this was last taken.
@@ -61,7 +69,10 @@ pub struct Chunk {
 #[derive(Clone, Copy, Default)]
 struct Settled {
     end: usize,
+    /// For aggregates that need all rows.
     is_found: bool,
+    /// For those that follow windows.
+    is_followed: bool,
 }
 
 /// What rows add up to.
@@ -69,6 +80,13 @@ struct Settled {
 struct Sums {
     counts: Vec<u64>,
     sums: Vec<i128>,
+}
+
+/// Results of some rows.
+#[derive(Default)]
+struct Followed {
+    rows: Vec<u32>,
+    results: Vec<ArrayRef>,
 }
 
 /// Some of the rows of a chunk.
@@ -114,6 +132,19 @@ impl Unsure {
     }
 }
 
+/// For which aggregates of a frame rows are looked at.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Those that need all rows.
+    NeedsAll,
+    /// Those that could follow windows, where that does not pay.
+    Slides,
+    /// Those whose totals are no numbers.
+    Unsure,
+}
+
+const KINDS: [Kind; 3] = [Kind::NeedsAll, Kind::Slides, Kind::Unsure];
+
 /// Rows that are seen, and by which row of a chunk.
 #[derive(Default)]
 struct Seen {
@@ -138,6 +169,9 @@ impl Chunk {
         self.done = 0;
         self.accumulators = asked.functions.iter().map(|function| function.accumulator()).collect::<Result<_>>()?;
         self.totals.resize_with(asked.functions.len(), Sums::default);
+        self.picked.resize_with(asked.functions.len(), Vec::new);
+        self.followed.clear();
+        self.followed.resize_with(asked.functions.len(), Followed::default);
         self.spans.resize_with(asked.frames.len(), Spans::default);
         self.spans.iter_mut().for_each(Spans::clear);
         self.settled = vec![Settled::default(); asked.frames.len()];
@@ -147,8 +181,39 @@ impl Chunk {
         for (frame, looked) in asked.frames.iter().enumerate().filter(|(_, looked)| looked.is_contiguous) {
             self.look_around(frame, looked, bases, asked, lines);
             self.sum(frame, looked, bases, asked, lines, &own);
+            self.pick(frame, looked, bases, asked, lines);
         }
         Ok(())
+    }
+
+    /// Finds the rows that aggregates of a frame are values of.
+    fn pick(&mut self, frame: usize, looked: &Looked, bases: &[Entry], asked: &Asked, lines: &Lines) {
+        let Spans { starts, ends, .. } = &self.spans[frame];
+        for call in looked.calls.clone() {
+            let Some(Summed::Row(pick)) = asked.summed[call] else { continue };
+            let picked = &mut self.picked[call];
+            picked.clear();
+            picked.resize(bases.len(), None);
+            for (key, places) in &self.keys {
+                let line = lines.line(*key);
+                for place in places.clone() {
+                    let (row, seen) = (self.order[place] as usize, starts[place]..ends[place]);
+                    // Where a row does not stand among those that it sees, but would.
+                    let own = looked.adds_own.then(|| line.place(&bases[row], seen.end).clamp(seen.start, seen.end));
+                    let count = seen.len() + usize::from(own.is_some());
+                    let number = match pick {
+                        Pick::First(number) => Some(number),
+                        Pick::Last(number) => count.checked_sub(number.saturating_add(1)),
+                    };
+                    let number = number.filter(|number| *number < count).map(|number| seen.start + number);
+                    picked[row] = number.map(|number| match own {
+                        Some(own) if own == number => bases[row].at,
+                        Some(own) if own < number => line.rows()[number - 1].at,
+                        _ => line.rows()[number].at,
+                    });
+                }
+            }
+        }
     }
 
     /// Finds where the rows of each key are.
@@ -187,13 +252,13 @@ impl Chunk {
         let (order, Spans { starts, ends, .. }) = (&self.order, &self.spans[frame]);
         let unsure = &mut self.unsure[frame];
         for call in looked.calls.clone() {
-            let Some(summed) = asked.summed[call] else { continue };
+            let Some(summed) = asked.summed[call].filter(|summed| !matches!(summed, Summed::Row(_))) else { continue };
             let found = &mut self.totals[call];
             found.begin(bases.len());
             for (key, places) in &self.keys {
                 let (order, starts, ends) = (&order[places.clone()], &starts[places.clone()], &ends[places.clone()]);
                 let running = match summed {
-                    Summed::Rows => None,
+                    Summed::Rows | Summed::Row(_) => None,
                     Summed::Total(kind) | Summed::Times(kind) => lines.line(*key).running(kind),
                 };
                 if let Some((running, gone)) = running
@@ -206,7 +271,7 @@ impl Chunk {
                 let mut put = |number: usize, total: Option<Total>| {
                     let row = order[number] as usize;
                     let own = || match summed {
-                        Summed::Rows => Some(Total { count: 1, sum: 0 }),
+                        Summed::Rows | Summed::Row(_) => Some(Total { count: 1, sum: 0 }),
                         Summed::Total(kind) | Summed::Times(kind) => amount(&own[kind], row),
                     };
                     match if looked.adds_own { total.and_then(|total| total.plus(own()?)) } else { total } {
@@ -233,16 +298,17 @@ impl Chunk {
 
     /// Looks at rows one by one where that must be; whether all is done.
     pub fn look(&mut self, bases: &[Entry], asked: &Asked, lines: &Lines, kept: &Kept) -> Result<bool> {
-        let needs_all = |looked: &Looked| looked.calls.clone().any(|call| asked.summed[call].is_none());
-        let needs_all: Vec<bool> = asked.frames.iter().map(needs_all).collect();
-        let looks = |frame: usize| needs_all[frame] || !self.unsure[frame].are.is_empty();
+        let looks = |frame: usize| {
+            let looked = &asked.frames[frame];
+            looked.needs_all || looked.slides || !self.unsure[frame].are.is_empty()
+        };
         let frames: Vec<usize> = (0..asked.frames.len()).filter(|frame| looks(*frame)).collect();
         if frames.is_empty() {
             self.done = self.order.len();
         }
         let (mut left, mut near) = (TURN, vec![0..0; asked.frames.len()]);
-        // Rows that are seen, by frame: for aggregates that need all, and for those whose totals are no numbers.
-        let mut seen: Vec<[Seen; 2]> = asked.frames.iter().map(|_| Default::default()).collect();
+        // Rows that are seen, by frame, for aggregates of each kind.
+        let mut seen: Vec<[Seen; KINDS.len()]> = asked.frames.iter().map(|_| Default::default()).collect();
         let mut last = u32::MAX;
         while self.done < self.order.len() && left > 0 {
             let number = self.order[self.done];
@@ -253,11 +319,15 @@ impl Chunk {
             let line = lines.line(base.key);
             for frame in &frames {
                 let (looked, seen, near) = (&asked.frames[*frame], &mut seen[*frame], &mut near[*frame]);
-                if looked.has_blocks && self.settled[*frame].end <= self.done {
+                if (looked.has_blocks || looked.slides) && self.settled[*frame].end <= self.done {
                     left = left.saturating_sub(self.settle(*frame, looked, bases, asked, lines, kept)?);
                 }
-                let is_found = looked.has_blocks && self.settled[*frame].is_found;
-                let wanted = [needs_all[*frame] && !is_found, self.unsure[*frame].has(number as usize)];
+                let Settled { is_found, is_followed, .. } = self.settled[*frame];
+                let wanted = KINDS.map(|kind| match kind {
+                    Kind::NeedsAll => looked.needs_all && !is_found,
+                    Kind::Slides => looked.slides && !is_followed,
+                    Kind::Unsure => self.unsure[*frame].has(number as usize),
+                });
                 for (seen, _) in seen.iter_mut().zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
                     looked.frame.rows(&base, line, asked.is_base_seen, near, &mut seen.rows);
                     let rows = seen.rows.len() - seen.groups.len();
@@ -280,7 +350,8 @@ impl Chunk {
         Ok(self.done == self.order.len())
     }
 
-    /// Finds what is asked of the next rows of one key from blocks of those that they see, if that pays; returns how many these are.
+    /// Finds what is asked of the next rows of one key without looking at all rows of each window, if that pays; returns how many rows were
+    /// looked at.
     fn settle(
         &mut self,
         frame: usize,
@@ -297,24 +368,48 @@ impl Chunk {
         let (starts, ends) = (&spans.starts[self.done..end], &spans.ends[self.done..end]);
         let all = starts[0]..ends[same - 1].max(starts[0]);
         let seen = starts.iter().zip(ends).map(|(start, end)| end - start).sum();
-        let is_found = all.len() <= TURN && pay(same, all.len(), seen);
-        self.settled[frame] = Settled { end, is_found };
-        if !is_found {
+        let blocks_pay = looked.has_blocks && blocks::pay(same, all.len(), seen);
+        let following_pays = looked.slides && seen > 2 * (all.len() + same);
+        self.settled[frame] = Settled { end, is_found: false, is_followed: false };
+        if all.len() > TOGETHER || !(blocks_pay || following_pays) {
             return Ok(0);
         }
         self.search.visited += all.len() as u64;
-        let rows: Vec<At> = lines.line(key).rows()[all.clone()].iter().map(|entry| entry.at).collect();
-        let windows = order.iter().zip(starts.iter().zip(ends));
-        let windows: Vec<_> = windows.map(|(row, (start, end))| (start - all.start..end - all.start, *row)).collect();
-        for call in looked.calls.clone().filter(|call| asked.summed[*call].is_none()) {
-            let (function, accumulator) = (asked.functions[call].as_ref(), self.accumulators[call].as_mut());
-            let values = asked.gathered(call, kept, &rows)?;
-            blocks::add(function, &values, rows.len(), windows.clone(), accumulator, bases.len())?;
-            if looked.adds_own {
-                let own: Vec<At> = order.iter().map(|number| self.rows[*number as usize]).collect();
-                let (arguments, filter) = asked.gathered(call, kept, &own)?;
-                accumulator.update(&arguments, filter.as_ref(), order, bases.len())?;
+        let windows = starts.iter().zip(ends).map(|(start, end)| start - all.start..end - all.start);
+        let windows: Vec<_> = windows.collect();
+        let mut rows: Vec<At> = lines.line(key).rows()[all.clone()].iter().map(|entry| entry.at).collect();
+        let own = looked.adds_own.then_some(rows.len());
+        if looked.adds_own {
+            rows.extend(order.iter().map(|number| self.rows[*number as usize]));
+        }
+        if following_pays {
+            let slides = looked.calls.clone().filter_map(|call| Some((call, asked.slide(looked, call)?)));
+            let results = slides.map(|(call, slide)| {
+                let (arguments, filter) = asked.gathered(call, kept, &rows)?;
+                let windows = Windows { arguments: &arguments, filter: filter.as_ref(), windows: &windows, own };
+                Ok(slide.results(&windows)?.map(|results| (call, results)))
+            });
+            let results = results.collect::<Result<Option<Vec<_>>>>()?;
+            self.settled[frame].is_followed = results.is_some();
+            for (call, results) in results.into_iter().flatten() {
+                self.followed[call].rows.extend(order);
+                self.followed[call].results.push(results);
             }
+        }
+        if blocks_pay {
+            let (rows, own) = rows.split_at(all.len());
+            let slides = |call: &usize| asked.slide(looked, *call).is_some();
+            for call in looked.calls.clone().filter(|call| asked.summed[*call].is_none() && !slides(call)) {
+                let (function, accumulator) = (asked.functions[call].as_ref(), self.accumulators[call].as_mut());
+                let values = asked.gathered(call, kept, rows)?;
+                let windows = windows.iter().cloned().zip(order.iter().copied()).collect();
+                blocks::add(function, &values, rows.len(), windows, accumulator, bases.len())?;
+                if looked.adds_own {
+                    let (arguments, filter) = asked.gathered(call, kept, own)?;
+                    accumulator.update(&arguments, filter.as_ref(), order, bases.len())?;
+                }
+            }
+            self.settled[frame].is_found = true;
         }
         Ok(all.len())
     }
@@ -325,15 +420,19 @@ impl Chunk {
         looked: &Looked,
         asked: &Asked,
         kept: &Kept,
-        seen: &mut [Seen; 2],
+        seen: &mut [Seen; KINDS.len()],
         count: usize,
     ) -> Result<()> {
-        for (follows, seen) in [false, true].into_iter().zip(seen) {
+        for (kind, seen) in KINDS.into_iter().zip(seen) {
             if seen.rows.is_empty() {
                 continue;
             }
-            let is_wanted =
-                |call: &usize| if follows { asked.may_be_unsure(*call) } else { asked.summed[*call].is_none() };
+            let slides = |call: usize| asked.slide(looked, call).is_some();
+            let is_wanted = |call: &usize| match kind {
+                Kind::NeedsAll => asked.summed[*call].is_none() && !slides(*call),
+                Kind::Slides => slides(*call),
+                Kind::Unsure => asked.may_be_unsure(*call),
+            };
             for call in looked.calls.clone().filter(is_wanted) {
                 let (arguments, filter) = asked.gathered(call, kept, &seen.rows)?;
                 self.accumulators[call].update(&arguments, filter.as_ref(), &seen.groups, count)?;
@@ -385,6 +484,14 @@ impl Chunk {
         past: &Past,
         kept: &Kept,
     ) -> Result<ArrayRef> {
+        if let Some(Summed::Row(_)) = asked.summed[call] {
+            let value = asked.layout.calls[call].0[0];
+            return kept.gather_some(value, &self.picked[call], &asked.functions[call].output());
+        }
+        let Followed { rows: followed, results } = std::mem::take(&mut self.followed[call]);
+        if followed.len() == self.rows.len() {
+            return in_order(&followed, &results);
+        }
         let accumulator = &mut self.accumulators[call];
         let has_past = asked.frames[frame].has_past && bases.iter().any(|base| past.has(base.key));
         if asked.summed[call].is_none() {
@@ -395,7 +502,12 @@ impl Chunk {
             if has_past {
                 past.merge(call, bases, accumulator.as_mut())?;
             }
-            return accumulator.take_result();
+            let others = accumulator.take_result()?;
+            if followed.is_empty() {
+                return Ok(others);
+            }
+            let all: Vec<u32> = (0..self.rows.len() as u32).chain(followed).collect();
+            return in_order(&all, &[vec![others], results].concat());
         }
         if let Some(Summed::Times(_)) = asked.summed[call] {
             let times = self.totals[call].sums.iter().zip(bases);
@@ -425,6 +537,14 @@ impl Chunk {
         let keys = self.keys.capacity() * size_of::<(u32, Range<usize>)>() + self.times.capacity() * size_of::<i64>();
         self.order.capacity() * size_of::<u32>() + self.rows.capacity() * size_of::<At>() + keys + spans + totals
     }
+}
+
+/// The results of some rows, one after the other, in the order of these; of those of a row the last one counts.
+fn in_order(rows: &[u32], results: &[ArrayRef]) -> Result<ArrayRef> {
+    let results = concat(&results.iter().map(AsRef::as_ref).collect::<Vec<_>>())?;
+    let mut places = vec![0; rows.iter().max().map_or(0, |last| *last as usize + 1)];
+    rows.iter().zip(0..).for_each(|(row, place)| places[*row as usize] = place);
+    Ok(take(&results, &UInt32Array::from(places), None)?)
 }
 
 /// The columns of the first input that pass, of rows whose values lie there.

@@ -134,9 +134,9 @@ impl Frame {
         }
     }
 
-    /// Whether its ends are times.
+    /// Whether its ends are times, so that it has all rows of a time or none.
     pub fn is_of_times(&self) -> bool {
-        matches!(self.bounds, FrameBounds::Range { .. })
+        matches!(self.bounds, FrameBounds::Range { .. }) && self.most.is_none()
     }
 
     /// Whether a row is looked at itself.
@@ -150,7 +150,8 @@ impl Frame {
 
     /// Whether the rows that a row sees, but for itself where it is not in the line, follow each other there.
     pub fn is_contiguous(&self, is_in_line: bool) -> bool {
-        let is_complete = self.most.is_none() && !self.excludes_time;
+        // Where it is not there, and among those that count, it may stand between them.
+        let is_complete = (self.most.is_none() || is_in_line || !self.sees_itself()) && !self.excludes_time;
         is_complete && (!is_in_line || !self.excludes_row && !self.excludes_base)
     }
 
@@ -194,6 +195,12 @@ impl Frame {
         }
         if let (Some(start), Some(end)) = (starts.last(), ends.last()) {
             *near = *start..*end;
+        }
+        if let Some(most) = self.most {
+            starts[first..]
+                .iter_mut()
+                .zip(&ends[first..])
+                .for_each(|(start, end)| *start = end.saturating_sub(most).max(*start));
         }
     }
 

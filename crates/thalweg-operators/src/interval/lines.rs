@@ -163,11 +163,17 @@ fn rest(times: &[i64], limits: &[i64], mut row: usize, mut next: usize, found: &
     found[next..].fill(row);
 }
 
-/// How many of the first rows are before something, looked for in steps that double from `near` on.
-fn search<T>(rows: &[T], near: usize, is_before: impl Fn(&T) -> bool) -> usize {
+/// How many of the first rows are before something, looked for in steps that double from `near` on, either way.
+pub fn search<T>(rows: &[T], near: usize, is_before: impl Fn(&T) -> bool) -> usize {
     let near = near.min(rows.len());
     if near > 0 && !is_before(&rows[near - 1]) {
-        return rows[..near].partition_point(is_before);
+        let (mut high, mut step) = (near - 1, 1);
+        while high >= step && !is_before(&rows[high - step]) {
+            high -= step;
+            step *= 2;
+        }
+        let low = high.saturating_sub(step);
+        return low + rows[low..high].partition_point(is_before);
     }
     let (mut low, mut step) = (near, 1);
     while low + step <= rows.len() && is_before(&rows[low + step - 1]) {
@@ -176,6 +182,21 @@ fn search<T>(rows: &[T], near: usize, is_before: impl Fn(&T) -> bool) -> usize {
     }
     let high = rows.len().min(low + step);
     low + rows[low..high].partition_point(is_before)
+}
+
+/// Puts some between others: each where so many of those that are there are before it. Those behind are moved once.
+fn put_between<T: Copy>(
+    all: &mut Vec<T>,
+    some: impl ExactSizeIterator<Item = T> + DoubleEndedIterator + Clone,
+    places: &[usize],
+) {
+    let mut end = all.len();
+    all.extend(some.clone());
+    for (number, (one, place)) in some.zip(places).enumerate().rev() {
+        all.copy_within(*place..end, place + number + 1);
+        all[place + number] = one;
+        end = *place;
+    }
 }
 
 impl Lines {
@@ -225,6 +246,47 @@ impl Lines {
             let rows = done..done + same.len();
             done = rows.end;
             line.running.iter_mut().zip(amounts).for_each(|(running, amounts)| running.append(amounts, rows.clone()));
+            self.bytes += line.bytes();
+        }
+        self.rows += entries.len();
+        self.grown += entries.len();
+    }
+
+    /// Appends where rows of a key, which are in their order, belong among those that are here: how many are before each. Appends nothing and
+    /// returns `false` if one has the time and position of one that is here.
+    pub fn find_places(&self, rows: &[Entry], places: &mut Vec<usize>) -> bool {
+        let Some(line) = rows.first().map(|row| &self.lines[row.key as usize]) else { return true };
+        let (here, first) = (line.rows(), places.len());
+        let mut end = here.len();
+        for row in rows.iter().rev() {
+            // As a rule it stands at the end, or not far from there.
+            end = search(&here[..end], end, |other| other.by_time(row).is_lt());
+            if here.get(end).is_some_and(|other| other.by_time(row).is_eq()) {
+                places.truncate(first);
+                return false;
+            }
+            places.push(line.gone + end);
+        }
+        places[first..].reverse();
+        true
+    }
+
+    /// Puts rows, which are in the order of their keys, at places that [`Lines::find_places`] found, with what they add to each of the totals.
+    pub fn insert(&mut self, entries: &[Entry], places: &[usize], amounts: &[Amounts]) {
+        let mut done = 0;
+        for same in entries.chunk_by(|a, b| a.key == b.key) {
+            let line = &mut self.lines[same[0].key as usize];
+            self.bytes -= line.bytes();
+            if line.running.len() < self.totals {
+                line.running.resize_with(self.totals, Running::default);
+            }
+            let rows = done..done + same.len();
+            done = rows.end;
+            let places = &places[rows.clone()];
+            put_between(&mut line.entries, same.iter().copied(), places);
+            put_between(&mut line.times, same.iter().map(|entry| entry.time), places);
+            let all = line.running.iter_mut().zip(amounts);
+            all.for_each(|(running, amounts)| running.insert(amounts, rows.clone(), places));
             self.bytes += line.bytes();
         }
         self.rows += entries.len();

@@ -50,6 +50,32 @@ fn extend<T: Copy, A: Copy>(sums: &mut Vec<T>, amounts: &[A], add: impl Fn(T, A)
     }));
 }
 
+/// Puts amounts between those of which there are sums: each where so many are before it. Those behind are moved once.
+fn put_between<T: Copy + Default>(
+    sums: &mut Vec<T>,
+    amounts: impl Iterator<Item = T>,
+    places: &[usize],
+    add: impl Fn(T, T) -> T,
+) {
+    let mut sum = T::default();
+    let more: Vec<T> = amounts
+        .map(|amount| {
+            sum = add(sum, amount);
+            sum
+        })
+        .collect();
+    let mut end = sums.len();
+    sums.resize(end + more.len(), T::default());
+    for (number, (place, more)) in places.iter().zip(&more).enumerate().rev() {
+        let by = number + 1;
+        for old in (place + 1..end).rev() {
+            sums[old + by] = add(sums[old], *more);
+        }
+        sums[place + by] = add(sums[*place], *more);
+        end = place + 1;
+    }
+}
+
 /// How far the amount that is furthest from zero is from it.
 fn largest(amounts: &[i64]) -> u64 {
     amounts.iter().fold(0, |largest, amount| largest.max(amount.unsigned_abs()))
@@ -67,6 +93,44 @@ impl Running {
     /// Appends rows.
     pub fn append(&mut self, amounts: &Amounts, rows: Range<usize>) {
         self.count(amounts, rows.clone());
+        self.widen(amounts, rows.clone());
+        match (&mut self.sums, &amounts.amounts) {
+            (Sums::Narrow(sums), Addends::Narrow(amounts)) => extend(sums, &amounts[rows], i64::wrapping_add),
+            (Sums::Narrow(sums), Addends::Wide(amounts)) => {
+                extend(sums, &amounts[rows], |sum, amount| sum.wrapping_add(amount as i64));
+            }
+            (Sums::Wide(sums), Addends::Narrow(amounts)) => {
+                extend(sums, &amounts[rows], |sum, amount| sum.wrapping_add(amount.into()));
+            }
+            (Sums::Wide(sums), Addends::Wide(amounts)) => extend(sums, &amounts[rows], i128::wrapping_add),
+        }
+    }
+
+    /// Puts rows between others: each where so many of those that are there are before it.
+    pub fn insert(&mut self, amounts: &Amounts, rows: Range<usize>, places: &[usize]) {
+        let Amounts { counted, beyond, amounts: addends } = amounts;
+        self.count_from_now_on(amounts);
+        if !self.counts.is_empty() {
+            let counts = rows.clone().map(|row| {
+                let counts = counted.as_ref().is_none_or(|counted| counted.value(row));
+                (u32::from(counts), u32::from(beyond.binary_search(&row).is_ok()))
+            });
+            let add = |(count, beyond): (u32, u32), (more, others): (u32, u32)| {
+                (count.wrapping_add(more), beyond.wrapping_add(others))
+            };
+            put_between(&mut self.counts, counts, places, add);
+        }
+        self.widen(amounts, rows.clone());
+        match &mut self.sums {
+            Sums::Narrow(sums) => {
+                put_between(sums, rows.map(|row| addends.get(row) as i64), places, i64::wrapping_add);
+            }
+            Sums::Wide(sums) => put_between(sums, rows.map(|row| addends.get(row)), places, i128::wrapping_add),
+        }
+    }
+
+    /// Sums get wider if need be, before these rows come.
+    fn widen(&mut self, amounts: &Amounts, rows: Range<usize>) {
         let largest = match &amounts.amounts {
             Addends::Narrow(amounts) => largest(&amounts[rows.clone()]).into(),
             Addends::Wide(amounts) => {
@@ -86,24 +150,20 @@ impl Running {
             });
             self.sums = Sums::Wide([0].into_iter().chain(before).collect());
         }
-        match (&mut self.sums, &amounts.amounts) {
-            (Sums::Narrow(sums), Addends::Narrow(amounts)) => extend(sums, &amounts[rows], i64::wrapping_add),
-            (Sums::Narrow(sums), Addends::Wide(amounts)) => {
-                extend(sums, &amounts[rows], |sum, amount| sum.wrapping_add(amount as i64));
-            }
-            (Sums::Wide(sums), Addends::Narrow(amounts)) => {
-                extend(sums, &amounts[rows], |sum, amount| sum.wrapping_add(amount.into()));
-            }
-            (Sums::Wide(sums), Addends::Wide(amounts)) => extend(sums, &amounts[rows], i128::wrapping_add),
-        }
     }
 
-    /// Appends how many rows count.
-    fn count(&mut self, Amounts { counted, beyond, .. }: &Amounts, rows: Range<usize>) {
+    /// From these rows on it is counted how many count, unless all do.
+    fn count_from_now_on(&mut self, Amounts { counted, beyond, .. }: &Amounts) {
         let all_count = counted.is_none() && beyond.is_empty();
         if self.counts.is_empty() && !all_count {
             self.counts.extend((0..=self.len() as u32).map(|count| (count, 0)));
         }
+    }
+
+    /// Appends how many rows count.
+    fn count(&mut self, amounts: &Amounts, rows: Range<usize>) {
+        self.count_from_now_on(amounts);
+        let Amounts { counted, beyond, .. } = amounts;
         let Some((mut count, mut before)) = self.counts.last().copied() else { return };
         self.counts.extend(rows.map(|row| {
             count = count.wrapping_add(u32::from(counted.as_ref().is_none_or(|counted| counted.value(row))));
@@ -205,6 +265,8 @@ impl Total {
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+
     use super::*;
 
     /// As narrow as can be.
@@ -237,6 +299,48 @@ mod tests {
         assert_eq!(of(&running, [0..2, 1..3, 2..5], 0), [total(2, 2), total(1, -3), None]);
         running.drop_first(2);
         assert_eq!(of(&running, [0..1, 1..1], 2), [total(1, 9), total(0, 0)]);
+    }
+
+    #[test]
+    fn rows_may_come_between_others() {
+        for seed in 0..200 {
+            let random = &mut StdRng::seed_from_u64(seed);
+            let (mut rows, mut running): (Vec<(i128, bool, bool)>, _) = (Vec::new(), Running::default());
+            for _ in 0..random.random_range(1..12) {
+                let large = if random.random_bool(0.1) { i128::from(i64::MAX) * 5 } else { 1 };
+                let [misses, beyond] = [0.3, 0.1].map(|chance| if random.random_bool(0.5) { chance } else { 0.0 });
+                let new: Vec<_> = (0..random.random_range(0..6))
+                    .map(|_| {
+                        let counts = !random.random_bool(misses);
+                        let amount = if counts { random.random_range(-9..10) * large } else { 0 };
+                        (amount, counts, counts && random.random_bool(beyond))
+                    })
+                    .collect();
+                let mut places: Vec<usize> = new.iter().map(|_| random.random_range(0..=rows.len())).collect();
+                places.sort_unstable();
+                let numbers = |is: &dyn Fn(&(i128, bool, bool)) -> bool| {
+                    new.iter().enumerate().filter(|(_, row)| is(row)).map(|(number, _)| number).collect::<Vec<_>>()
+                };
+                let found = amounts(
+                    &new.iter().map(|row| row.0).collect::<Vec<_>>(),
+                    &numbers(&|row| !row.1),
+                    &numbers(&|row| row.2),
+                );
+                running.insert(&found, 0..new.len(), &places);
+                new.iter().zip(places).enumerate().for_each(|(before, (row, place))| rows.insert(place + before, *row));
+            }
+            let mut twin = Running::default();
+            let numbers = |is: &dyn Fn(&(i128, bool, bool)) -> bool| {
+                rows.iter().enumerate().filter(|(_, row)| is(row)).map(|(number, _)| number).collect::<Vec<_>>()
+            };
+            let all: Vec<i128> = rows.iter().map(|row| row.0).collect();
+            twin.append(&amounts(&all, &numbers(&|row| !row.1), &numbers(&|row| row.2)), 0..rows.len());
+            for _ in 0..20 {
+                let start = random.random_range(0..=rows.len());
+                let range = start..random.random_range(start..=rows.len());
+                assert_eq!(of(&running, [range.clone()], 0), of(&twin, [range], 0), "seed {seed}");
+            }
+        }
     }
 
     #[test]

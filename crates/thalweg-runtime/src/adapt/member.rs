@@ -29,6 +29,8 @@ pub struct Member {
 enum Phase {
     /// All who give or take are waited for, since then, and then time is made the same.
     Level(Instant),
+    /// It puts out what was put off.
+    Flush,
     /// It gives.
     Give,
     /// It takes, once all is there. Meanwhile rows go on whose states it has.
@@ -65,6 +67,11 @@ impl Member {
         match self.handover.take() {
             None => self.next(pipes),
             Some((epoch, Phase::Level(since))) => Ok(self.level(epoch, since, pipes)),
+            Some((epoch, Phase::Flush)) => {
+                chain.flush();
+                self.handover = Some((epoch, Phase::Give));
+                Ok(Taken::Events(Vec::new(), self.arrived))
+            }
             Some((epoch, Phase::Give)) => self.give(epoch, chain),
             Some((epoch, Phase::Take(waiting))) => self.gain(epoch, waiting, pipes, chain),
         }
@@ -89,7 +96,7 @@ impl Member {
             return Taken::Nothing(None);
         };
         self.team.met(self.clock.now().saturating_duration_since(since));
-        self.handover = Some((epoch, Phase::Give));
+        self.handover = Some((epoch, Phase::Flush));
         Taken::Events(pipes.raise(&level), self.arrived)
     }
 
@@ -186,7 +193,7 @@ mod tests {
         }
 
         fn flush(&mut self, _: &mut Output) -> Result<Progress> {
-            self.notes.lock().push("barrier".to_string());
+            self.notes.lock().push("flush".to_string());
             Ok(Progress::Done)
         }
 
@@ -308,9 +315,9 @@ mod tests {
         // It hears of no time but what the other has reached.
         loses.send(up_to(70).into_iter().chain([150, 220].map(|t| Event::Watermark(Timestamp(t)))));
         assert!(!loses.go_on().unwrap());
-        assert_eq!(loses.notes(), ["time 70", "time 200", "save 3", "forget 3", "barrier", "time 220"]);
+        assert_eq!(loses.notes(), ["time 70", "time 200", "flush", "save 3", "forget 3", "flush", "time 220"]);
         assert!(!gains.go_on().unwrap());
-        assert_eq!(gains.notes(), ["barrier", "load 3 7", "time 210"]);
+        assert_eq!(gains.notes(), ["flush", "flush", "load 3 7", "time 210"]);
         assert!(!team.is_changing());
     }
 
@@ -330,7 +337,10 @@ mod tests {
         let of = |is_lost: bool| -> Vec<_> { (0..20).filter(|n| (groups[*n] == 3) == is_lost).collect() };
         gains.send([Event::Batch(numbers), Event::Watermark(Timestamp(210)), Event::Batch(testing::batch(20..21))]);
         assert!(gains.go_on().unwrap());
-        assert_eq!(gains.notes(), ["time 200".to_string(), "barrier".to_string(), format!("rows {:?}", of(false))]);
+        assert_eq!(
+            gains.notes(),
+            ["time 200".to_string(), "flush".to_string(), "flush".to_string(), format!("rows {:?}", of(false))]
+        );
         assert!(counters.state().0 > 0, "what waits counts");
         loses.go_on().unwrap();
         assert!(!gains.go_on().unwrap());
@@ -362,7 +372,7 @@ mod tests {
         assert!(gains.go_on().unwrap());
         drop(loses);
         assert!(!gains.go_on().unwrap());
-        assert_eq!(gains.notes(), ["time 200", "barrier"]);
+        assert_eq!(gains.notes(), ["time 200", "flush", "flush"]);
         assert_eq!(team.table(), None, "nothing more is planned");
     }
 

@@ -1,6 +1,6 @@
 //! `topn_frequency(x, n)`: the most frequent values, as a text.
 
-use std::{collections::HashMap, mem::size_of_val};
+use std::{cmp::Ordering, collections::HashMap, mem::size_of_val};
 
 use arrow_array::{Array, ArrayRef, cast::AsArray, types::Int64Type};
 use arrow_schema::{DataType, FieldRef};
@@ -59,29 +59,55 @@ impl AggregateUDFImpl for Frequent {
     }
 }
 
-/// The texts of values that come in their order, in one piece, and how often each came.
+/// The texts of values, and how often each is there.
 #[derive(Debug, Default)]
 struct Values {
-    /// Of each text where it came last, and how often.
-    counts: HashMap<String, (usize, usize)>,
-    seen: usize,
+    counts: HashMap<String, Counted>,
     most: usize,
+}
+
+/// A value, and how often it is there.
+#[derive(Debug)]
+struct Counted {
+    value: ScalarValue,
+    count: usize,
+}
+
+/// The text by which a value is counted.
+fn text_of<'a>(values: &ArrayRef, text: &'a str) -> &'a str {
+    // Both zeros are one value.
+    if values.data_type().is_floating() && text == "-0.0" { "0.0" } else { text }
 }
 
 impl Accumulator for Values {
     fn update_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let [values, texts, numbers] = columns else { return internal_err!("{NAME} has three arguments") };
-        let (is_float, texts) = (values.data_type().is_floating(), texts.as_string::<i32>());
         let number = numbers.as_primitive::<Int64Type>().values().first();
         self.most = number.map_or(self.most, |number| usize::try_from(*number).unwrap_or(0));
-        for text in texts.iter() {
-            self.seen += 1;
-            let Some(text) = text else { continue };
-            // Both zeros are one value.
-            let text = if is_float && text == "-0.0" { "0.0" } else { text };
+        for (row, text) in texts.as_string::<i32>().iter().enumerate() {
+            let Some(text) = text.map(|text| text_of(values, text)) else { continue };
             match self.counts.get_mut(text) {
-                Some((last, count)) => (*last, *count) = (self.seen, *count + 1),
-                None => drop(self.counts.insert(text.to_string(), (self.seen, 1))),
+                Some(counted) => counted.count += 1,
+                None => {
+                    let value = ScalarValue::try_from_array(values, row)?;
+                    self.counts.insert(text.to_string(), Counted { value, count: 1 });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn retract_batch(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        let [values, texts, _] = columns else { return internal_err!("{NAME} has three arguments") };
+        for text in texts.as_string::<i32>().iter().flatten().map(|text| text_of(values, text)) {
+            match self.counts.get_mut(text) {
+                Some(counted) if counted.count > 1 => counted.count -= 1,
+                Some(_) => drop(self.counts.remove(text)),
+                None => return internal_err!("{NAME} loses a value that it has not"),
             }
         }
         Ok(())
@@ -91,16 +117,24 @@ impl Accumulator for Values {
         if self.counts.is_empty() {
             return Ok(ScalarValue::Utf8(None));
         }
-        let mut all: Vec<(&str, usize, usize)> =
-            self.counts.iter().map(|(text, (last, count))| (text.as_str(), *last, *count)).collect();
-        all.sort_unstable_by_key(|(_, last, count)| (usize::MAX - count, *last));
-        let texts = all.iter().map(|(text, ..)| *text).chain(std::iter::repeat("NULL")).take(self.most);
+        let mut all: Vec<(&str, &Counted)> =
+            self.counts.iter().map(|(text, counted)| (text.as_str(), counted)).collect();
+        let order = |(_, one): &(&str, &Counted), (_, other): &(&str, &Counted)| {
+            let by_value = one.value.partial_cmp(&other.value).unwrap_or(Ordering::Equal);
+            other.count.cmp(&one.count).then(by_value)
+        };
+        if self.most < all.len() {
+            all.select_nth_unstable_by(self.most, order);
+            all.truncate(self.most);
+        }
+        all.sort_unstable_by(order);
+        let texts = all.iter().map(|(text, _)| *text).chain(std::iter::repeat("NULL")).take(self.most);
         Ok(ScalarValue::Utf8(Some(texts.collect::<Vec<_>>().join(","))))
     }
 
     fn size(&self) -> usize {
-        let texts: usize = self.counts.keys().map(String::capacity).sum();
-        size_of_val(self) + texts + self.counts.capacity() * size_of::<(String, (usize, usize))>()
+        let values = self.counts.iter().map(|(text, counted)| text.capacity() + counted.value.size());
+        size_of_val(self) + values.sum::<usize>() + self.counts.capacity() * size_of::<(String, Counted)>()
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {

@@ -1,12 +1,12 @@
 //! Any of our functions over the distinct values of its argument.
 
-use std::{any::Any, mem, sync::Arc};
+use std::{any::Any, mem, ops::Range, sync::Arc};
 
 use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, UInt32Array, new_empty_array};
 use arrow_schema::{DataType, Field, FieldRef};
 use thalweg_core::{
     Error, Result,
-    aggregate::{Accumulator, Aggregate, Exactness},
+    aggregate::{Accumulator, Aggregate, Exactness, Slide, Totals, Windows},
 };
 use thalweg_memory::kernels::hash::hash_columns;
 
@@ -16,7 +16,7 @@ use super::{
     lists,
     rows::{alike, counting, not_a_state},
 };
-use crate::aggregate::groups::{KeyEncoder, packed::Packed};
+use crate::aggregate::groups::{KeyEncoder, Numbers, packed::Packed};
 
 /// The function over the distinct values of its only argument, if these can be told apart.
 pub fn distinct(function: Function, arguments: &[DataType]) -> Option<Arc<dyn Aggregate>> {
@@ -49,6 +49,10 @@ impl Aggregate for Distinct {
         self.function.name == "count"
     }
 
+    fn slide(&self) -> Option<&dyn Slide> {
+        (self.counts_distinct() || self.function.totals().is_some()).then_some(self)
+    }
+
     fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
         let encoders = [KeyEncoder::new(&[DataType::UInt32])?, KeyEncoder::new(std::slice::from_ref(&self.kind))?];
         Ok(Box::new(Sets {
@@ -58,6 +62,74 @@ impl Aggregate for Distinct {
             encoders,
             count: 0,
         }))
+    }
+}
+
+/// The values in a window, each with how often it is there, and what the distinct ones come to.
+struct Present {
+    times: Vec<u32>,
+    distinct: u64,
+    sum: i128,
+}
+
+impl Slide for Distinct {
+    fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
+        let (encoder, column) = (KeyEncoder::new(std::slice::from_ref(&self.kind))?, &windows.arguments[0]);
+        let mut values = encoder.groups();
+        let numbers = match values.number(&encoder.encode(&[canonical(column)?], column.len())?, None) {
+            Numbers::One(number) => vec![number; column.len()],
+            Numbers::Each(numbers) => numbers,
+        };
+        let totals = if self.counts_distinct() { None } else { self.function.totals() };
+        let amounts = match totals {
+            None => None,
+            Some(totals) => {
+                let all = UInt32Array::from_iter_values(0..values.count() as u32);
+                Some(totals.amounts(&values.columns(&encoder, &all)?, None, values.count())?)
+            }
+        };
+        if amounts.as_ref().is_some_and(|amounts| !amounts.beyond.is_empty()) {
+            return Ok(None);
+        }
+        let counting = counting(windows.arguments, windows.filter);
+        let counts = |row: &usize| counting.as_ref().is_none_or(|counting| counting.value(*row));
+        let amount = |number: usize| amounts.as_ref().map_or(0, |amounts| amounts.amounts.get(number));
+        let mut present = Present { times: vec![0; values.count()], distinct: 0, sum: 0 };
+        let change = |present: &mut Present, rows: Range<usize>, comes: bool| {
+            for number in rows.filter(counts).map(|row| numbers[row] as usize) {
+                let times = &mut present.times[number];
+                if comes {
+                    *times += 1;
+                    if *times == 1 {
+                        present.distinct += 1;
+                        present.sum = present.sum.wrapping_add(amount(number));
+                    }
+                } else {
+                    *times -= 1;
+                    if *times == 0 {
+                        present.distinct -= 1;
+                        present.sum = present.sum.wrapping_sub(amount(number));
+                    }
+                }
+            }
+            Ok(())
+        };
+        let found = windows.follow(&mut present, change, |present| Ok((present.distinct, present.sum)))?;
+        let (distinct, sums): (Vec<u64>, Vec<i128>) = found.into_iter().unzip();
+        match totals {
+            None => Ok(Some(Arc::new(Int64Array::from_iter_values(distinct.iter().map(|count| *count as i64))))),
+            Some(totals) => self.of_totals(totals, &distinct, &sums).map(Some),
+        }
+    }
+}
+
+impl Distinct {
+    /// The results of the function, of what distinct values come to.
+    fn of_totals(&self, totals: &dyn Totals, counts: &[u64], sums: &[i128]) -> Result<ArrayRef> {
+        let mut accumulator = self.function.accumulator()?;
+        let groups: Vec<u32> = (0..counts.len() as u32).collect();
+        accumulator.merge(&totals.states(counts, sums)?, &groups, counts.len())?;
+        accumulator.take_result()
     }
 }
 

@@ -1,6 +1,6 @@
 //! `median`.
 
-use std::{any::Any, mem, sync::Arc};
+use std::{any::Any, marker::PhantomData, mem, ops::Range, sync::Arc};
 
 use arrow_array::{
     ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BooleanArray, PrimitiveArray, cast::AsArray, types::*,
@@ -9,7 +9,7 @@ use arrow_buffer::ArrowNativeType;
 use arrow_schema::DataType;
 use thalweg_core::{
     Result,
-    aggregate::{Accumulator, Signature},
+    aggregate::{Accumulator, Signature, Slide, Windows},
 };
 
 use super::{
@@ -28,13 +28,15 @@ pub fn median(signature: &Signature<'_>) -> Option<Function> {
     let state = [("values", lists::kind(kind))];
     macro_rules! of {
         ($primitive:ty) => {{
+            let slide = Sliding::<$primitive> { kind: kind.clone(), of: PhantomData };
             let kind = kind.clone();
-            Some(Function::new(signature, &state, move || Medians::<$primitive> {
+            let function = Function::new(signature, &state, move || Medians::<$primitive> {
                 kind: kind.clone(),
                 values: Vec::new(),
                 groups: Vec::new(),
                 count: 0,
-            }))
+            });
+            Some(function.with_slide(slide))
         }};
     }
     match kind {
@@ -151,6 +153,79 @@ impl<T: ArrowPrimitiveType> Accumulator for Medians<T> {
     }
 }
 
+/// Medians of windows that move on.
+struct Sliding<T> {
+    kind: DataType,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: ArrowPrimitiveType> Slide for Sliding<T> {
+    fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
+        let column = canonical(&windows.arguments[0])?;
+        let values = column.as_primitive_opt::<T>().ok_or_else(not_a_state)?.values();
+        let counting = counting(windows.arguments, windows.filter);
+        let counts = |row: &usize| counting.as_ref().is_none_or(|counting| counting.value(*row));
+        let mut order: Vec<u32> = (0..values.len() as u32).collect();
+        order.sort_unstable_by(|a, b| values[*a as usize].compare(values[*b as usize]));
+        let mut places = vec![0; order.len()];
+        order.iter().zip(0..).for_each(|(row, place)| places[*row as usize] = place);
+        let at = |place: usize| values[order[place] as usize];
+        let mut present = Present::new(order.len());
+        let change = |present: &mut Present, rows: Range<usize>, comes: bool| {
+            rows.filter(counts).for_each(|row| present.change(places[row], comes));
+            Ok(())
+        };
+        let results = windows.follow(&mut present, change, |present| {
+            let half = present.count / 2;
+            Ok(match present.count {
+                0 => None,
+                odd if odd % 2 == 1 => Some(at(present.nth(half))),
+                _ => Some(between(at(present.nth(half - 1)), at(present.nth(half)))),
+            })
+        })?;
+        let result: PrimitiveArray<T> = results.into_iter().collect();
+        Ok(Some(Arc::new(result.with_data_type(self.kind.clone()))))
+    }
+}
+
+/// Which of some places are taken: a tree of counts, in which a place is found in as many steps as their number has binary digits.
+///
+/// Source: Fenwick, "A new data structure for cumulative frequency tables" (1994).
+struct Present {
+    tree: Vec<u32>,
+    count: usize,
+}
+
+impl Present {
+    fn new(places: usize) -> Self {
+        Self { tree: vec![0; places + 1], count: 0 }
+    }
+
+    /// A place is taken, or is not any more.
+    fn change(&mut self, place: usize, is_taken: bool) {
+        let mut node = place + 1;
+        while node < self.tree.len() {
+            self.tree[node] = if is_taken { self.tree[node] + 1 } else { self.tree[node] - 1 };
+            node += node & node.wrapping_neg();
+        }
+        self.count = if is_taken { self.count + 1 } else { self.count - 1 };
+    }
+
+    /// The place that is taken and has so many before it that are.
+    fn nth(&self, before: usize) -> usize {
+        let (mut node, mut left) = (0, before as u32);
+        let mut step = 1 << (self.tree.len().max(2) - 1).ilog2();
+        while step > 0 {
+            if let Some(count) = self.tree.get(node + step).filter(|count| **count <= left) {
+                left -= count;
+                node += step;
+            }
+            step /= 2;
+        }
+        node
+    }
+}
+
 /// The value that half of the others are not above and half not below; between two, half their sum.
 fn middle<N: ArrowNativeTypeOp + ArrowNativeType>(values: &mut [N]) -> Option<N> {
     let half = values.len() / 2;
@@ -163,15 +238,19 @@ fn middle<N: ArrowNativeTypeOp + ArrowNativeType>(values: &mut [N]) -> Option<N>
         return Some(*high);
     }
     let low = below.iter().copied().reduce(|a, b| if a.is_gt(b) { a } else { b })?;
+    Some(between(low, *high))
+}
+
+/// Half the sum of two values, of which the first is not above the other.
+fn between<N: ArrowNativeTypeOp + ArrowNativeType>(low: N, high: N) -> N {
     let two = N::usize_as(2);
-    let half = low.add_checked(*high).map(|sum| sum.div_wrapping(two));
-    Some(match half {
+    match low.add_checked(high).map(|sum| sum.div_wrapping(two)) {
         // The sum of large floats is infinite, and not between them.
-        Ok(half) if low.is_le(half) && half.is_le(*high) => half,
+        Ok(half) if low.is_le(half) && half.is_le(high) => half,
         // Half of each, and half of what that leaves.
         _ => {
             let rests = low.mod_wrapping(two).add_wrapping(high.mod_wrapping(two));
             low.div_wrapping(two).add_wrapping(high.div_wrapping(two)).add_wrapping(rests.div_wrapping(two))
         }
-    })
+    }
 }

@@ -33,7 +33,7 @@ use std::{fmt, sync::Arc};
 use arrow_schema::{DataType, Field, FieldRef};
 use thalweg_core::{
     Result,
-    aggregate::{Accumulator, Aggregate, Exactness, Signature, Totals},
+    aggregate::{Accumulator, Aggregate, Exactness, Signature, Slide, Totals},
 };
 
 /// Our own implementation of an aggregate function on these argument types, if there is one.
@@ -62,6 +62,7 @@ struct Function {
     state: Vec<FieldRef>,
     accumulator: Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>,
     totals: Option<Box<dyn Totals + Send + Sync>>,
+    slide: Option<Box<dyn Slide + Send + Sync>>,
 }
 
 impl Function {
@@ -77,12 +78,18 @@ impl Function {
             state: state.iter().map(field).collect(),
             accumulator: Box::new(move || Box::new(accumulator())),
             totals: None,
+            slide: None,
         }
     }
 
     /// The same function, which follows from totals.
     fn with_totals(self, totals: impl Totals + Send + Sync + 'static) -> Self {
         Self { totals: Some(Box::new(totals)), ..self }
+    }
+
+    /// The same function, which follows windows.
+    fn with_slide(self, slide: impl Slide + Send + Sync + 'static) -> Self {
+        Self { slide: Some(Box::new(slide)), ..self }
     }
 }
 
@@ -112,5 +119,9 @@ impl Aggregate for Function {
 
     fn totals(&self) -> Option<&dyn Totals> {
         Some(self.totals.as_deref()?)
+    }
+
+    fn slide(&self) -> Option<&dyn Slide> {
+        Some(self.slide.as_deref()?)
     }
 }

@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int
 use arrow_cast::{cast, display::array_value_to_string};
 use arrow_schema::{DataType, TimeUnit};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
-use thalweg_core::aggregate::{Accumulator, Aggregate, Exactness, Signature};
+use thalweg_core::aggregate::{Accumulator, Aggregate, Exactness, Signature, Windows};
 
 use super::native;
 
@@ -141,12 +141,17 @@ fn quarter(value: i64) -> f64 {
     (value - 20) as f64 / 4.0
 }
 
+/// The arguments and the filter for some of the rows.
+fn some(case: &Case, rows: &Rows, which: &[usize]) -> (Vec<ArrayRef>, Option<BooleanArray>) {
+    let some = |values: &Vec<Option<i64>>| which.iter().map(|row| values[*row]).collect::<Vec<_>>();
+    let arguments = rows.columns.iter().zip(&case.arguments).map(|(values, kind)| column(&some(values), kind));
+    let filter = rows.filter.as_ref().map(|f| which.iter().map(|row| f[*row]).collect::<BooleanArray>());
+    (arguments.collect(), filter)
+}
+
 /// Adds some of the rows.
 fn add(accumulator: &mut dyn Accumulator, case: &Case, rows: &Rows, which: &[usize], count: usize) {
-    let some = |values: &Vec<Option<i64>>| which.iter().map(|row| values[*row]).collect::<Vec<_>>();
-    let arguments: Vec<_> =
-        rows.columns.iter().zip(&case.arguments).map(|(values, kind)| column(&some(values), kind)).collect();
-    let filter = rows.filter.as_ref().map(|f| which.iter().map(|row| f[*row]).collect::<BooleanArray>());
+    let (arguments, filter) = some(case, rows, which);
     let groups: Vec<u32> = which.iter().map(|row| rows.groups[*row]).collect();
     match groups.first() {
         Some(one) if groups.iter().all(|group| group == one) => {
@@ -229,6 +234,46 @@ fn any_order_and_any_parts_give_the_same_bits() {
             assert_eq!(&once, &by_group(&case, &rows), "{} round {round}", case.title());
         }
     }
+}
+
+/// Windows that mostly move on, and the results of an accumulator for each.
+#[test]
+fn windows_that_move_on_give_what_their_rows_give() {
+    let mut random = StdRng::seed_from_u64(12);
+    let mut followed = BTreeSet::new();
+    for case in cases() {
+        let function = case.function();
+        let Some(slide) = function.slide() else { continue };
+        for round in 0..25 {
+            let rows = rows(&mut random, case.arguments.len());
+            let count = random.random_range(0..=rows.groups.len());
+            let own = random.random_bool(0.3).then_some(count).filter(|own| rows.groups.len() > *own);
+            let mut last = 0..0;
+            let window = |number: usize| {
+                let is_back = random.random_bool(0.1);
+                let start = random.random_range(if is_back { 0 } else { last.start.min(count) }..=count);
+                let end = random.random_range(if is_back { 0 } else { last.end.min(count) }..=count);
+                last = start..end;
+                (last.clone(), own.map(|own| own + number))
+            };
+            let windows: Vec<_> = (0..own.map_or(30, |own| rows.groups.len() - own)).map(window).collect();
+            let mut accumulator = function.accumulator().unwrap();
+            add(accumulator.as_mut(), &case, &rows, &[], windows.len());
+            for (number, (window, own)) in windows.iter().enumerate() {
+                let seen: Vec<usize> = window.clone().chain(*own).collect();
+                let rows = Rows { groups: vec![number as u32; rows.groups.len()], ..rows.clone() };
+                add(accumulator.as_mut(), &case, &rows, &seen, windows.len());
+            }
+            let all: Vec<usize> = (0..rows.groups.len()).collect();
+            let (arguments, filter) = some(&case, &rows, &all);
+            let windows: Vec<_> = windows.into_iter().map(|(window, _)| window).collect();
+            let windows = Windows { arguments: &arguments, filter: filter.as_ref(), windows: &windows, own };
+            let Some(found) = slide.results(&windows).unwrap() else { continue };
+            assert_eq!(&found, &accumulator.take_result().unwrap(), "{} round {round}", case.title());
+            followed.insert(case.title());
+        }
+    }
+    assert!(followed.len() > 35, "{followed:?}");
 }
 
 /// The rows of a group that count, as the numbers they were made of.

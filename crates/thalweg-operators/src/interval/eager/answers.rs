@@ -7,6 +7,7 @@ use super::{
     super::{
         entry::{At, Entry},
         kept::Kept,
+        lines::search,
     },
     runs::{Row, Runs},
 };
@@ -25,6 +26,8 @@ struct Answered {
     base: Entry,
     /// Where the aggregates lie that were last given for it.
     given: At,
+    /// Whether they may have changed, and nobody has looked yet.
+    is_stale: bool,
 }
 
 impl Row for Answered {
@@ -38,30 +41,41 @@ impl Row for Answered {
 }
 
 impl Answers {
-    /// Appends the rows of a key that may see some of these times, which ascend. A row is seen by those that are so far behind it:
-    /// from where to where; `None` is without end.
-    pub fn find(
-        &self,
+    /// Marks the rows of a key that may see some of these times, which ascend, and appends those that were not marked before. A row is seen by
+    /// those that are so far behind it: from where to where; `None` is without end.
+    pub fn mark(
+        &mut self,
         key: u32,
         times: impl Iterator<Item = i64>,
         seen_from: (i64, Option<i64>),
         found: &mut Vec<Entry>,
     ) {
-        let run = self.runs.of(key);
-        let mut next = 0;
+        let run = self.runs.of_mut(key);
+        // The first is not far from the end, as a rule, and the others not far behind it.
+        let (mut near, mut passed) = (run.len(), 0);
         for time in times {
             let first = time.saturating_add(seen_from.0);
             let last = seen_from.1.map_or(i64::MAX, |to| time.saturating_add(to));
-            next += run[next..].partition_point(|row| row.base.time < first);
-            let end = next + run[next..].partition_point(|row| row.base.time <= last);
-            found.extend(run[next..end].iter().map(|row| row.base));
-            next = end;
+            let start = search(run, near, |row| row.base.time < first).max(passed);
+            near = search(run, start, |row| row.base.time <= last).max(start);
+            passed = near;
+            for row in run[start..near].iter_mut().filter(|row| !row.is_stale) {
+                row.is_stale = true;
+                found.push(row.base);
+            }
         }
     }
 
-    /// Where the aggregates lie that were last given for a row, if some were.
+    /// The time of the last row of a key.
+    pub fn last(&self, key: u32) -> Option<i64> {
+        self.runs.of(key).last().map(|row| row.base.time)
+    }
+
+    /// Where the aggregates lie that were last given for a row, if some were. It is not marked any more.
     pub fn given(&mut self, base: &Entry) -> Option<At> {
-        self.runs.get(base).map(|row| row.given)
+        let row = self.runs.get(base)?;
+        row.is_stale = false;
+        Some(row.given)
     }
 
     /// One of the aggregates that were last given.
@@ -76,7 +90,7 @@ impl Answers {
         }
         let batch = self.given.keep(columns, bases.len());
         for (base, row) in bases.iter().zip(0..) {
-            let before = self.runs.put(Answered { base: *base, given: At { batch, row } });
+            let before = self.runs.put(Answered { base: *base, given: At { batch, row }, is_stale: false });
             before.into_iter().for_each(|before| self.given.release(before.given));
         }
     }

@@ -5,8 +5,8 @@ use arrow_ord::ord::make_comparator;
 use arrow_schema::SortOptions;
 use arrow_select::{interleave::interleave, take::take};
 use thalweg_core::{
-    Batch, Error, Frontier, Held, Interval, KeyGroup, Operator, Output, Port, Progress, Result, Snapshot, State,
-    operator::Search,
+    Batch, Error, Frontier, Held, Interval, KeyGroup, Operator, Output, Port, Progress, PutOff, Result, Snapshot,
+    State, Timestamp, operator::Search,
 };
 
 use super::{
@@ -25,8 +25,9 @@ use super::{
 /// are there, and anew when one comes that changes them.
 ///
 /// A row that is seen goes where it belongs among the rows of its key: those behind it, which are few where rows are hardly out of
-/// order, are taken back and put behind it again, so that running totals stay true. Rows whose results may have changed by a batch are
-/// looked at once for all of it, and corrected where they did.
+/// order, are moved, and their running totals grow by what it adds. Which results it changes is looked at later, when
+/// nothing comes for a while, when one of them becomes final, or for thousands of rows at once: a result that several rows change is
+/// corrected once, and no row waits for its first answer meanwhile.
 ///
 /// Shape:  a row of the first input → those of its columns that pass, the aggregates of all frames, and what becomes of it.
 /// State:  rows that a later row may see, and rows whose results may change, with these: O(rows within the frames and the watermark's
@@ -38,12 +39,35 @@ pub struct EagerOver {
     /// The rows that are seen, and the next ones to look at.
     over: Over,
     answers: Answers,
+    /// Rows that have come, for which it was not looked yet whose results they change.
+    put_off: Vec<Entry>,
+    /// The earliest time of a row whose result they may change.
+    changes_from: i64,
+    /// How far results are settled: nothing changes those before that.
+    settled: Timestamp,
+    /// How many rows have come since.
+    come: usize,
+    /// Rows whose results may have changed, those that are looked at again already, and the earliest time of one.
+    stale: Vec<Entry>,
+    begun: Vec<Entry>,
+    stale_from: i64,
     /// How far behind a row those may be that see it.
     seen_from: (i64, Option<i64>),
+    /// Whether time has moved on, and rows may be dropped.
+    expires: bool,
     /// How many aggregates there are.
     aggregates: usize,
     outbox: Outbox,
 }
+
+/// At most so many rows are kept of which nobody has looked whose results they change.
+const PUT_OFF: usize = 4096;
+
+/// When so many rows have come, results that are final are settled.
+const SETTLED: usize = 4096;
+
+/// So many results are looked at again at a time: first answers wait for no more than these.
+const SOME: usize = if cfg!(test) { 3 } else { 512 };
 
 impl EagerOver {
     /// An operator without rows.
@@ -57,22 +81,100 @@ impl EagerOver {
         });
         let aggregates = parts.frames.iter().map(|(_, count)| count).sum();
         let (over, answers, outbox) = (Over::new(parts)?, Answers::default(), Outbox::default());
-        Ok(Self { over, answers, seen_from: seen_from.unwrap_or((0, Some(0))), aggregates, outbox })
+        let seen_from = seen_from.unwrap_or((0, Some(0)));
+        Ok(Self {
+            over,
+            answers,
+            put_off: Vec::new(),
+            changes_from: i64::MAX,
+            settled: Timestamp::MIN,
+            come: 0,
+            stale: Vec::new(),
+            begun: Vec::new(),
+            stale_from: i64::MAX,
+            seen_from,
+            expires: false,
+            aggregates,
+            outbox,
+        })
     }
 
-    /// Puts rows among those of their keys, and finds those whose results they may change.
+    /// Puts rows among those of their keys.
     fn insert(&mut self, rows: Vec<Entry>) -> Result<()> {
-        let Self { over, answers, seen_from, .. } = self;
-        let Over { due, kept, lines, sorter, ready, .. } = over;
+        let Self { over, answers, put_off, changes_from, seen_from, .. } = self;
+        let Over { due, kept, lines, sorter, asked, .. } = over;
         *due = rows;
         sorter.sort(due, By::Key, |rows| hashes(kept, rows))?;
-        let mut taken = Vec::new();
+        let (mut inserted, mut places, mut others, mut taken) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for same in due.chunk_by(|a, b| a.key == b.key) {
-            answers.find(same[0].key, same.iter().map(|entry| entry.time), *seen_from, ready);
+            // Where rows come in order, none that was answered sees those that follow.
+            let last = answers.last(same[0].key);
+            let changes = |row: &&Entry| last.is_some_and(|last| row.time.saturating_add(seen_from.0) <= last);
+            put_off.extend(same.iter().take_while(changes));
+            if changes(&&same[0]) {
+                *changes_from = (*changes_from).min(same[0].time.saturating_add(seen_from.0));
+            }
+            if !asked.counts_times() && lines.find_places(same, &mut places) {
+                inserted.extend_from_slice(same);
+                continue;
+            }
             lines.take_back(same[0].key, same[0].time, &mut taken);
+            others.extend_from_slice(same);
         }
+        let amounts = asked.amounts(kept, &inserted, 0..inserted.len())?;
+        lines.insert(&inserted, &places, &amounts);
+        *due = others;
         due.append(&mut taken);
         over.append()
+    }
+
+    /// Finds the results that those rows may change which have come.
+    fn mark(&mut self) {
+        let Self { answers, put_off, stale, stale_from, changes_from, seen_from, .. } = self;
+        *changes_from = i64::MAX;
+        put_off.sort_unstable_by_key(|row| (row.key, row.time));
+        for same in put_off.chunk_by(|a, b| a.key == b.key) {
+            let from = stale.len();
+            answers.mark(same[0].key, same.iter().map(|entry| entry.time), *seen_from, stale);
+            *stale_from = stale[from..].iter().map(|row| row.time).fold(*stale_from, i64::min);
+        }
+        put_off.clear();
+    }
+
+    /// The earliest time of a row whose result may have changed.
+    fn earliest(&self) -> i64 {
+        self.stale.iter().chain(&self.begun).map(|row| row.time).min().unwrap_or(i64::MAX)
+    }
+
+    /// Results that time has passed are final: they are looked at again next if they may have changed, and these others, and then what nobody
+    /// needs is dropped.
+    fn settle(&mut self, mut next: Vec<Entry>) -> Result<()> {
+        self.settled = self.over.final_before();
+        let end = self.settled.0;
+        if self.changes_from < end {
+            self.mark();
+        }
+        if self.stale_from < end {
+            let Self { stale, begun, .. } = self;
+            let last = [stale, begun].into_iter().flat_map(|rows| rows.extract_if(.., |row| row.time < end));
+            next.extend(last);
+            self.stale_from = self.earliest();
+        }
+        self.come = 0;
+        self.expires = true;
+        self.look_again(next)
+    }
+
+    /// Whether there is no row of which anything may come.
+    fn is_empty(&self) -> bool {
+        self.over.lines.rows() == 0 && self.answers.rows() == 0
+    }
+
+    /// Of the results that may have changed, those of these rows are looked at next.
+    fn look_again(&mut self, some: Vec<Entry>) -> Result<()> {
+        let Over { kept, sorter, ready, .. } = &mut self.over;
+        ready.extend(some);
+        sorter.sort(ready, By::Time, |rows| hashes(kept, rows))
     }
 
     /// Looks on at what rows see, and has the results that are new go out; whether a batch of rows was finished.
@@ -114,10 +216,17 @@ impl EagerOver {
         let lag = over.drop_unseen()?;
         if over.lines.is_sparse(answers.rows() + over.past.keys()) {
             let mut is_wanted: Vec<bool> = (0..over.lines.keys() as u32).map(|key| over.past.has(key)).collect();
-            answers.iter().for_each(|entry| is_wanted[entry.key as usize] = true);
+            answers
+                .iter()
+                .chain(&self.put_off)
+                .chain(&self.stale)
+                .chain(&self.begun)
+                .for_each(|entry| is_wanted[entry.key as usize] = true);
             let moved = over.lines.forget_keys(|key| is_wanted[key as usize]);
             over.past.renumber(&moved);
             answers.renumber(&moved);
+            let all = self.put_off.iter_mut().chain(&mut self.stale).chain(&mut self.begun);
+            all.for_each(|entry| entry.key = moved[entry.key as usize]);
         }
         Ok(lag)
     }
@@ -185,24 +294,56 @@ impl Operator for EagerOver {
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         let Some(arrived) = self.over.arrive(port, batch, out)? else { return Ok(Progress::Done) };
         let rows: Vec<Entry> = arrived.rows().entries().collect();
+        self.come += rows.len();
         // Rows that came together see each other from the first.
         if !arrived.bases.is_empty() {
             self.over.ready.extend(&rows);
         }
+        let Over { ready, kept, sorter, .. } = &mut self.over;
+        sorter.sort(ready, By::Time, |rows| hashes(kept, rows))?;
         if arrived.is_seen {
             self.insert(rows)?;
         }
-        let Over { ready, kept, sorter, .. } = &mut self.over;
-        sorter.sort(ready, By::Time, |rows| hashes(kept, rows))?;
         self.resume(out)
     }
 
     fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
         self.over.reached = self.over.reached.max(frontier.combined().minus(Interval(self.over.allowed)));
-        out.hold(self.over.final_before());
-        let lag = self.expire()?;
-        out.count_search(Search { lag, ..Search::default() });
-        Ok(Progress::Done)
+        // What is settled for many rows at a time costs less for each.
+        if self.come >= SETTLED || self.is_empty() || frontier.combined() == Timestamp::MAX {
+            self.settle(Vec::new())?;
+        }
+        out.hold(self.settled);
+        self.resume(out)
+    }
+
+    fn flush(&mut self, out: &mut Output) -> Result<Progress> {
+        self.mark();
+        let all = [std::mem::take(&mut self.begun), std::mem::take(&mut self.stale)].concat();
+        self.settle(all)?;
+        out.hold(self.settled);
+        self.resume(out)
+    }
+
+    fn put_off(&self) -> PutOff {
+        let is_settled = self.settled == self.over.final_before() || self.is_empty();
+        match (self.begun.is_empty(), self.stale.is_empty() && self.put_off.is_empty() && is_settled) {
+            (false, _) => PutOff::Now,
+            (true, false) => PutOff::Later,
+            (true, true) => PutOff::Nothing,
+        }
+    }
+
+    fn catch_up(&mut self, out: &mut Output) -> Result<Progress> {
+        if self.begun.is_empty() {
+            self.mark();
+            std::mem::swap(&mut self.begun, &mut self.stale);
+            self.settle(Vec::new())?;
+            out.hold(self.settled);
+        }
+        let some = self.begun.split_off(self.begun.len().saturating_sub(SOME));
+        self.look_again(some)?;
+        self.resume(out)
     }
 
     fn resume(&mut self, out: &mut Output) -> Result<Progress> {
@@ -221,6 +362,13 @@ impl Operator for EagerOver {
         }
         self.over.ready.clear();
         self.over.done = 0;
+        if self.put_off.len() >= PUT_OFF {
+            self.mark();
+        }
+        if std::mem::take(&mut self.expires) {
+            let lag = self.expire()?;
+            out.count_search(Search { lag, ..Search::default() });
+        }
         Ok(Progress::Done)
     }
 
@@ -230,7 +378,8 @@ impl Operator for EagerOver {
 }
 
 impl EagerOver {
-    /// What there is of each of so many key groups, of which each key has this place: what is seen, and then what was given.
+    /// What there is of each of so many key groups, of which each key has this place: what is seen, and then what was given. Nothing is put off:
+    /// it was flushed before.
     fn saved(&self, places: &[Option<usize>], count: usize) -> Result<Vec<Snapshot>> {
         let mut saved = self.over.saved(self.answers.iter(), places, count, None)?;
         for (place, snapshot) in saved.iter_mut().enumerate() {
@@ -282,7 +431,12 @@ impl State for EagerOver {
     }
 
     fn bytes(&self) -> usize {
-        self.over.bytes() + self.answers.bytes()
+        self.over.bytes()
+            + self.answers.bytes()
+            + [&self.put_off, &self.stale, &self.begun]
+                .map(|rows| rows.capacity() * size_of::<Entry>())
+                .iter()
+                .sum::<usize>()
     }
 
     fn held(&self) -> Vec<Held> {

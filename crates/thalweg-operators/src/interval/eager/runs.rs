@@ -84,6 +84,11 @@ impl<T: Row> Runs<T> {
         self.runs.get(key as usize).map_or(&[], |run| &run.rows)
     }
 
+    /// The rows of a key, whose places stay as they are.
+    pub fn of_mut(&mut self, key: u32) -> &mut [T] {
+        self.runs.get_mut(key as usize).map_or(&mut [], |run| &mut run.rows)
+    }
+
     /// The rows of a key with a time in a range of which both ends are included.
     pub fn between(&self, key: u32, from: i64, to: i64) -> &[T] {
         let run = self.of(key);
@@ -92,10 +97,10 @@ impl<T: Row> Runs<T> {
     }
 
     /// A row, if it is there.
-    pub fn get(&mut self, entry: &Entry) -> Option<&T> {
+    pub fn get(&mut self, entry: &Entry) -> Option<&mut T> {
         let run = self.runs.get_mut(entry.key as usize)?;
         let found = run.find(entry.place()).ok()?;
-        Some(&run.rows[found])
+        Some(&mut run.rows[found])
     }
 
     /// Puts a row where it belongs; returns the one that was in its place, if there was one.
@@ -200,7 +205,7 @@ mod tests {
             // One after the other, from anywhere, and what is not there.
             let first = twin.len().saturating_sub(random.random_range(1..9));
             for known in twin[first..].iter().chain([&twin[random.random_range(0..twin.len())]]) {
-                assert_eq!(runs.get(known), Some(known));
+                assert_eq!(runs.get(known).as_deref(), Some(known));
                 assert_eq!(runs.put(*known), Some(*known));
                 let at = At { batch: 1, ..known.at };
                 assert_eq!(runs.get(&Entry { at, ..*known }), None);

@@ -66,9 +66,30 @@ fn join(kind: JoinKind) -> Box<dyn Operator> {
     Box::new(EagerJoin::new(parts).unwrap())
 }
 
-/// What has come out since this was last asked.
+/// What has come out since this was last asked, and what comes out when nothing else is to be done.
 fn new(team: &mut Team<'_>) -> Vec<String> {
+    while !team.catch_up(3) {}
     std::mem::take(&mut team.found[0])
+}
+
+#[test]
+fn corrections_wait_for_more_and_first_answers_do_not() {
+    let make = || over(1000);
+    let team = &mut Team::new(&make, 1);
+    team.put(0, &[row(1, 1), row(5, 2)], 3);
+    team.put(1, &[row(3, 10)], 3);
+    team.put(1, &[row(4, 20)], 3);
+    team.put(0, &[row(6, 4)], 3);
+    assert_eq!(std::mem::take(&mut team.found[0]), ["1 1 +I", "5 2 +I", "6 36 +I"]);
+    assert_eq!(new(team), ["5 2 -U", "5 32 +U"], "two rows changed it, and it is corrected once");
+    team.put(1, &[row(2, 100)], 3);
+    // Time passes what has changed, which is right before it is forgotten, and before others hear of that.
+    [0, 1].into_iter().for_each(|port| team.advance(port, Timestamp(6), 3));
+    team.put(1, &[row(7, 0)], 3);
+    assert_eq!(team.found[0], Vec::<String>::new());
+    assert!(team.held < Timestamp(6));
+    assert_eq!(new(team), ["5 32 -U", "5 132 +U"]);
+    assert_eq!(team.held, Timestamp(6));
 }
 
 #[test]
