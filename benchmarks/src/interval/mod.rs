@@ -4,7 +4,8 @@
 //! * [`workload`]: the workloads, and rows that are like them
 //! * [`feed`]: rows as they come
 //! * [`expected`]: what must come out
-//! * [`key_oij`] and [`split_join`]: the two baselines; [`joiner`]: what a thread of either does, with [`buffer`] and [`waiting`]
+//! * [`key_oij`], [`split_join`] and [`scale_oij`]: the baselines; [`joiner`]: what a thread of the first two does, with [`buffer`] and
+//!   [`waiting`]
 //! * [`sink`] and [`profile`]: what is found out on the way
 //! * [`latency`]: how long results take, and [`plot`]: that as a picture
 //! * [`sweep`]: what each parameter does
@@ -26,6 +27,7 @@ mod key_oij;
 mod latency;
 pub mod plot;
 mod profile;
+mod scale_oij;
 mod sink;
 mod split_join;
 pub mod sweep;
@@ -51,7 +53,14 @@ const JOINERS: usize = 16;
 /// What runs the join.
 type Join = fn(&Feed<'_>, &Workload, Mode, usize, Wanted) -> Outcome;
 
-const ALGORITHMS: [(&str, Join); 2] = [("Key-OIJ", key_oij::run), ("SplitJoin", split_join::run)];
+const ALGORITHMS: [(&str, Join); 3] =
+    [("Key-OIJ", key_oij::run), ("SplitJoin", split_join::run), ("Scale-OIJ", scale_oij::run)];
+
+/// What each part of Scale-OIJ is for. Without its index it is Key-OIJ.
+const ABLATIONS: [(&str, Join); 2] = [
+    ("Scale-OIJ without schedule", scale_oij::without_schedule),
+    ("Scale-OIJ without incremental", scale_oij::without_incremental),
+];
 
 /// How the engine is called.
 const ENGINE: &str = "thalweg";
@@ -84,8 +93,10 @@ impl Way {
         joiners.sort_unstable();
         joiners.dedup();
         let of = |(name, join): (&'static str, Join), joiners, mode| Self { name, join, joiners, mode };
-        let finals = joiners.into_iter().flat_map(|joiners| ALGORITHMS.map(|one| of(one, joiners, Mode::Final)));
-        finals.chain(Self::usual().into_iter().map(|way| Self { mode: Mode::Eager, ..way })).collect()
+        let finals = joiners.iter().flat_map(|joiners| ALGORITHMS.map(|one| of(one, *joiners, Mode::Final)));
+        let several = joiners.iter().filter(|joiners| **joiners > 1);
+        let ablations = several.flat_map(|joiners| ABLATIONS.map(|one| of(one, *joiners, Mode::Final)));
+        finals.chain(ablations).chain(Self::usual().into_iter().map(|way| Self { mode: Mode::Eager, ..way })).collect()
     }
 
     /// Each algorithm on all cores, with exact results.
@@ -256,6 +267,10 @@ mod tests {
             (Unbalancedness::of(&outcome.works).whole, outcome.effectiveness(), outcome)
         };
         let ((alone, mine, key), (all, same, split)) = (run(key_oij::run), run(split_join::run));
+        let ((team, only, scale), (unshared, ..)) = (run(scale_oij::run), run(scale_oij::without_schedule));
+        // The first rows all go to one.
+        assert!(team < 0.5 && only == 1.0, "{team} {only}");
+        assert!((unshared - 3f64.sqrt()).abs() < 1e-9, "{unshared}");
         // One of four does all: √((3² + 3 · 1²) / 4).
         assert!((alone - 3f64.sqrt()).abs() < 1e-9, "{alone}");
         assert!(all < 0.01, "{all}");
@@ -263,7 +278,7 @@ mod tests {
         let wanted = workload.window as f64 / (workload.window + workload.lateness) as f64;
         assert!((wanted * 0.8..wanted * 1.02).contains(&mine), "{mine}, about {wanted}");
         assert!((mine - same).abs() < 0.1, "{mine} and {same}");
-        for outcome in [key, split] {
+        for outcome in [key, split, scale] {
             let Breakdown { lookup, matching, other } = Breakdown::of(outcome.times.into_iter());
             assert!((lookup + matching + other - 1.0).abs() < 1e-9);
             assert!([lookup, matching, other].iter().all(|share| (0.0..=1.0).contains(share)));

@@ -9,20 +9,22 @@ use crate::measure::Measurement;
 
 const SIZE: (u32, u32) = (460, 280);
 const COLUMNS: usize = 2;
-const TOP: u32 = 34;
+const TOP: u32 = 54;
 const INK: RGBColor = RGBColor(44, 48, 56);
 const FAINT: RGBColor = RGBColor(226, 229, 233);
-const LIMIT: RGBColor = RGBColor(84, 150, 84);
+const LIMIT: RGBColor = RGBColor(200, 60, 60);
 
 /// Times shorter than this are drawn as this, in milliseconds.
 const LEAST_MS: f64 = 0.01;
 
 /// What is drawn, by algorithm and mode.
-const LINES: [(&str, &str, RGBColor); 6] = [
+const LINES: [(&str, &str, RGBColor); 8] = [
     ("Key-OIJ", "final", RGBColor(222, 146, 74)),
     ("Key-OIJ", "eager", RGBColor(240, 196, 120)),
     ("SplitJoin", "final", RGBColor(66, 122, 186)),
     ("SplitJoin", "eager", RGBColor(140, 186, 228)),
+    ("Scale-OIJ", "final", RGBColor(70, 140, 90)),
+    ("Scale-OIJ", "eager", RGBColor(150, 205, 165)),
     ("thalweg", "final", RGBColor(110, 90, 170)),
     ("thalweg", "eager", RGBColor(180, 160, 220)),
 ];
@@ -64,12 +66,13 @@ fn title(one: &Measurement) -> String {
     format!("{first}, {last}")
 }
 
+/// An algorithm in each column, with its modes below each other.
 fn legend(area: &Area<'_>) -> Result<(), Box<dyn Error>> {
     let named = LINES.map(|(algorithm, mode, color)| (format!("{algorithm}, {mode}"), color));
     for (number, (name, color)) in named.into_iter().chain([("20 ms".to_string(), LIMIT)]).enumerate() {
-        let x = 20 + 170 * number as i32;
-        area.draw(&PathElement::new([(x, 17), (x + 26, 17)], color.stroke_width(2)))?;
-        area.draw(&Text::new(name, (x + 32, 10), ("sans-serif", 14).into_font().color(&INK)))?;
+        let (x, y) = (20 + 170 * (number / 2) as i32, 17 + 20 * (number % 2) as i32);
+        area.draw(&PathElement::new([(x, y), (x + 26, y)], color.stroke_width(2)))?;
+        area.draw(&Text::new(name, (x + 32, y - 7), ("sans-serif", 14).into_font().color(&INK)))?;
     }
     Ok(())
 }

@@ -47,9 +47,10 @@ impl<'a> Sink<'a> {
             Wanted::Latency(first) if number < first => {}
             Wanted::Latency(_) => self.fresh.push(number),
             // Where nothing was looked at there is nothing to be effective with.
-            Wanted::Profile if found.visited == 0 => {}
+            Wanted::Profile if found.visited.max(found.count) == 0 => {}
             Wanted::Profile => {
-                self.shares += found.count as f64 / found.visited as f64;
+                // Who goes on from another window looks at fewer rows than there are.
+                self.shares += found.count as f64 / found.visited.max(found.count) as f64;
                 self.shared += 1;
             }
         }

@@ -15,8 +15,12 @@ const WINDOW: &str = "window_us";
 /// Fewer points are no line.
 const POINTS: usize = 3;
 
-const LINES: [(&str, RGBColor); 3] =
-    [("Key-OIJ", RGBColor(222, 146, 74)), ("SplitJoin", RGBColor(66, 122, 186)), ("thalweg", RGBColor(110, 90, 170))];
+const LINES: [(&str, RGBColor); 4] = [
+    ("Key-OIJ", RGBColor(222, 146, 74)),
+    ("SplitJoin", RGBColor(66, 122, 186)),
+    ("Scale-OIJ", RGBColor(92, 158, 110)),
+    ("thalweg", RGBColor(110, 90, 170)),
+];
 
 /// The default workload with other values of one parameter at a time.
 pub fn workloads() -> Vec<Workload> {
