@@ -110,7 +110,7 @@ enum Workload {
     Ingest,
     /// From the instant at which a row is due to its result, at 10 k, 100 k and 1 M rows/s, beside the jitter of an idle loop.
     Latency,
-    /// For each row the sum over rows of another stream around its time: Key-OIJ and SplitJoin on Scale-OIJ's workloads (O7, O8); not among all.
+    /// For each row the sum over rows of another stream around its time: Key-OIJ, SplitJoin and Scale-OIJ on the latter's workloads (O7, O8); not among all.
     IntervalJoin,
     /// Rows scattered into the pages of partitions by every variant, beside the best that could be (S6); not among all.
     Shuffle,

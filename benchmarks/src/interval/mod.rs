@@ -145,7 +145,7 @@ impl Way {
 fn throughput(report: &mut Report, workload: &Workload, ways: &[Way]) -> Result<(), String> {
     let is_all = ways.len() > ALGORITHMS.len();
     let ours = if is_all {
-        vec![(1, Mode::Final), (1, Mode::Eager), (cores(), Mode::Final)]
+        vec![(1, Mode::Final), (1, Mode::Eager), (cores(), Mode::Final), (JOINERS, Mode::Final)]
     } else {
         vec![(cores(), Mode::Final)]
     };

@@ -1,8 +1,14 @@
-//! What each parameter of the default workload does: lateness (figure 7), keys (figure 8) and the window (figure 9).
+//! What each parameter of the default workload does: lateness (figures 7 and 11), keys (figures 8 and 13) and the window (figures 9 and
+//! 16); and what the number of joiners does to the others (figures 4 and 17 to 21).
 
 use plotters::style::RGBColor;
 
-use super::workload::{Keys, Workload};
+use serde_json::{Value, json};
+
+use super::{
+    expected::Mode,
+    workload::{Keys, Workload},
+};
 use crate::{
     lines::{Line, Panel, Picture},
     measure::Measurement,
@@ -41,7 +47,7 @@ pub fn workloads() -> Vec<Workload> {
 
 /// CPU time by each parameter of which there are enough values, each with the name of its file.
 pub fn pictures(measurements: &[Measurement]) -> Vec<(&'static str, Picture)> {
-    let all = [
+    let along = [
         ("interval-join-lateness.svg", LATENESS, "lateness, us"),
         ("interval-join-keys.svg", KEYS, "keys"),
         ("interval-join-window.svg", WINDOW, "window, us"),
@@ -54,7 +60,40 @@ pub fn pictures(measurements: &[Measurement]) -> Vec<(&'static str, Picture)> {
         };
         (name, Picture { across, up: "CPU s per million rows", panels: vec![panel] })
     };
-    all.map(picture).into_iter().filter(|(_, picture)| !picture.panels[0].lines.is_empty()).collect()
+    let along = along.map(picture).into_iter().filter(|(_, picture)| !picture.panels[0].lines.is_empty());
+    along.chain(by_joiners(measurements)).collect()
+}
+
+/// CPU time by how many joiners there are, of each workload that ran with enough numbers of them.
+fn by_joiners(measurements: &[Measurement]) -> Option<(&'static str, Picture)> {
+    let mine = measurements.iter().filter(|one| {
+        let is = |name, value: Value| one.parameters.get(name) == Some(&value);
+        let is_usual = is("mode", json!(Mode::Final.name())) && is("along", Value::Null);
+        one.workload == "interval-join" && is_usual && one.latency.is_none()
+    });
+    let mut panels: Vec<Panel> = Vec::new();
+    for one in mine {
+        let Some(title) = one.variant.split(", ").next() else { continue };
+        let known = LINES.into_iter().find(|(algorithm, _)| one.parameters["algorithm"] == *algorithm);
+        let (Some((name, color)), Some(joiners)) = (known, one.parameters["joiners"].as_f64()) else { continue };
+        let panel =
+            place_of(&mut panels, |panel| panel.title == title, || Panel { title: title.into(), lines: Vec::new() });
+        let empty = || Line { name: name.to_string(), color, width: 2, points: Vec::new() };
+        place_of(&mut panel.lines, |line| line.name == name, empty).points.push((joiners, one.cpu_s_per_mrows));
+    }
+    panels.iter_mut().for_each(|panel| panel.lines.retain(|line| line.points.len() >= POINTS));
+    panels.retain(|panel| !panel.lines.is_empty());
+    let picture = Picture { across: "joiners, or instances", up: "CPU s per million rows", panels };
+    (!picture.panels.is_empty()).then_some(("interval-join-joiners.svg", picture))
+}
+
+/// The one that is it; adds it if there is none.
+fn place_of<T>(all: &mut Vec<T>, is_it: impl Fn(&T) -> bool, new: impl FnOnce() -> T) -> &mut T {
+    let place = all.iter().position(is_it).unwrap_or_else(|| {
+        all.push(new());
+        all.len() - 1
+    });
+    &mut all[place]
 }
 
 fn line(measurements: &[Measurement], along: &str, algorithm: &str, color: RGBColor) -> Option<Line> {
@@ -68,7 +107,7 @@ fn line(measurements: &[Measurement], along: &str, algorithm: &str, color: RGBCo
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::Map;
 
     use super::*;
     use crate::measure::parameters;
@@ -76,32 +115,16 @@ mod tests {
     #[test]
     fn each_parameter_has_a_picture_with_its_values_from_left_to_right() {
         let all = workloads();
-        let mut measured = Vec::new();
-        for workload in &all {
-            measured.push(Measurement {
-                workload: "interval-join".into(),
-                variant: workload.name.clone(),
-                parameters: parameters([
-                    ("algorithm", json!("SplitJoin")),
-                    ("along", json!(workload.along)),
-                    (LATENESS, json!(workload.lateness)),
-                    (KEYS, json!(workload.keys.count())),
-                    (WINDOW, json!(workload.window)),
-                ]),
-                rows: 1,
-                seconds: 1.0,
-                cpu_s_per_mrows: 0.25,
-                rows_per_s: 1.0,
-                bytes_per_row: 24.0,
-                bytes_per_s: 24.0,
-                share_of_bandwidth: 0.5,
-                checked: 1,
-                relative: None,
-                latency: None,
-                idle_loop: None,
-                peak: None,
-            });
-        }
+        let parameters_of = |workload: &Workload| {
+            parameters([
+                ("algorithm", json!("SplitJoin")),
+                ("along", json!(workload.along)),
+                (LATENESS, json!(workload.lateness)),
+                (KEYS, json!(workload.keys.count())),
+                (WINDOW, json!(workload.window)),
+            ])
+        };
+        let measured: Vec<_> = all.iter().map(|one| measured(one.name.clone(), parameters_of(one))).collect();
         let pictures = pictures(&measured);
         assert_eq!(pictures.len(), 3);
         for ((_, picture), (first, count)) in pictures.iter().zip([(10.0, 5), (1.0, 7), (10.0, 5)]) {
@@ -114,5 +137,48 @@ mod tests {
         // The default is among the values of each.
         let is_default = |one: &&Workload| (one.keys, one.window, one.lateness) == (Keys::Uniform(100), 1_000, 100);
         assert_eq!(all.iter().filter(is_default).count(), 3);
+    }
+
+    #[test]
+    fn each_workload_that_ran_with_several_numbers_of_joiners_has_a_panel() {
+        let one = |name: &str, algorithm: &str, joiners: usize, mode: Mode| {
+            let values = [
+                ("algorithm", json!(algorithm)),
+                ("along", Value::Null),
+                ("joiners", json!(joiners)),
+                ("mode", json!(mode.name())),
+            ];
+            measured(format!("{name}, {algorithm}, {joiners}"), parameters(values))
+        };
+        let all = ["A", "B"].map(|name| [1, 2, 16].map(|joiners| one(name, "Scale-OIJ", joiners, Mode::Final)));
+        let mut all = all.concat();
+        all.extend([1, 2].map(|joiners| one("A", "Key-OIJ", joiners, Mode::Final)));
+        all.push(one("A", "Key-OIJ", 16, Mode::Eager));
+        all.push(one("A", "Scale-OIJ without schedule", 16, Mode::Final));
+        let pictures = pictures(&all);
+        let [(_, Picture { panels, .. })] = &pictures[..] else { panic!("not one picture") };
+        let lines = panels.iter().map(|panel| (panel.title.as_str(), panel.lines.iter().map(|line| line.points.len())));
+        let lines: Vec<_> = lines.map(|(title, points)| (title, points.collect::<Vec<_>>())).collect();
+        assert_eq!(lines, [("A", vec![3]), ("B", vec![3])]);
+    }
+
+    fn measured(variant: String, parameters: Map<String, Value>) -> Measurement {
+        Measurement {
+            workload: "interval-join".into(),
+            variant,
+            parameters,
+            rows: 1,
+            seconds: 1.0,
+            cpu_s_per_mrows: 0.25,
+            rows_per_s: 1.0,
+            bytes_per_row: 24.0,
+            bytes_per_s: 24.0,
+            share_of_bandwidth: 0.5,
+            checked: 1,
+            relative: None,
+            latency: None,
+            idle_loop: None,
+            peak: None,
+        }
     }
 }

@@ -52,6 +52,7 @@ impl Positions {
     }
 
     /// The window of a row.
+    #[inline]
     pub fn window(&self, row: usize) -> Window {
         match &self.place {
             Place::Window(window, _) => *window,
@@ -63,6 +64,7 @@ impl Positions {
     }
 
     /// When the window of a row is over.
+    #[inline]
     pub fn over(&self, row: usize) -> Timestamp {
         match &self.place {
             Place::Window(_, over) => *over,
@@ -85,6 +87,7 @@ impl Positions {
     }
 
     /// The key of a row, as bytes that compare as the rows of a window do.
+    #[inline]
     pub fn key(&self, row: usize) -> &[u8] {
         self.keys.value(row)
     }

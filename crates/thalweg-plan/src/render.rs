@@ -33,6 +33,8 @@ pub struct Notes {
     pub computed: HashMap<NodeId, ComputedBy>,
     /// How the rows of a node's input get into pages, by the input's number, where they are divided by keys.
     pub scattered: HashMap<(NodeId, usize), &'static str>,
+    /// How each aggregate over the rows around each row is found, those of all frames one after the other.
+    pub windows: HashMap<NodeId, Vec<&'static str>>,
 }
 
 impl ComputedBy {
@@ -71,7 +73,8 @@ fn lines(drawn: &Drawn<'_>, id: NodeId, lead: &str, below: &str, out: &mut Strin
     let by = drawn.notes.computed.get(&id).map(|by| by.names()).filter(|names| !names.is_empty());
     let by = by.map(|names| format!(", {}", names.join(" and "))).unwrap_or_default();
     let what = describe(drawn.plan, id);
-    writeln!(out, "{lead}{what}  [subquery {number} × {subquery}{by}]").expect("a string takes all");
+    let windows: String = windows(drawn.plan, id, drawn.notes).iter().map(|found| format!("; {found}")).collect();
+    writeln!(out, "{lead}{what}  [subquery {number} × {subquery}{by}{windows}]").expect("a string takes all");
     let mut below = below.to_string();
     if let Some(how) = exchanged(drawn.plan, drawn.cut, id, drawn.notes) {
         writeln!(out, "{below}└─ {how}").expect("a string takes all");
@@ -82,6 +85,21 @@ fn lines(drawn: &Drawn<'_>, id: NodeId, lead: &str, below: &str, out: &mut Strin
         let (branch, rest) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         lines(drawn, *input, &format!("{below}{branch}"), &format!("{below}{rest}"), out);
     }
+}
+
+/// How aggregates over the rows around each row are found: `sum(v), count(*) from running totals`.
+fn windows(plan: &Plan, id: NodeId, notes: &Notes) -> Vec<String> {
+    let (Node::Over(over), Some(ways)) = (&plan.node(id).node, notes.windows.get(&id)) else { return Vec::new() };
+    let calls = over.frames.iter().flat_map(|frame| &frame.aggregates);
+    let mut found: Vec<(&str, Vec<String>)> = Vec::new();
+    for (call, way) in calls.zip(ways) {
+        let name = call.output.name().clone();
+        match found.iter_mut().find(|(other, _)| other == way) {
+            Some((_, names)) => names.push(name),
+            None => found.push((way, vec![name])),
+        }
+    }
+    found.into_iter().map(|(way, names)| format!("{} from {way}", list(names.into_iter()))).collect()
 }
 
 /// The plan as JSON: an object with `settings`, `nodes` and `subqueries`.
@@ -99,6 +117,7 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
             "bounded": planned.schema.is_bounded,
             "subquery": place(&cut, id).0,
             "computed_by": notes.computed.get(&id).map(|by| by.names()).unwrap_or_default(),
+            "aggregates_from": windows(plan, id, notes),
         })
     });
     let subqueries = cut.subqueries.iter().enumerate().map(|(number, subquery)| {

@@ -384,6 +384,31 @@ fn plans_are_explained_and_nothing_is_run() {
     check_stderr(&["explain", "-c", NUMBERS], 2, nothing);
 }
 
+#[test]
+fn a_plan_says_how_aggregates_get_at_the_rows_around_a_row() {
+    let sql = "CREATE TABLE g (k BIGINT, v BIGINT, ts AS to_timestamp_seconds(k), WATERMARK FOR ts AS ts) WITH ('connector' = 'generator', \
+               'number-of-rows' = '10', 'fields.k.kind' = 'sequence'); \
+               SELECT sum(v) OVER w, min(v) OVER w, count(*) OVER w, median(v) OVER w, lag(v) OVER w, approx_distinct(v) OVER w, \
+                      sum(v) OVER few \
+               FROM g WINDOW w AS (PARTITION BY k % 3 ORDER BY ts RANGE BETWEEN INTERVAL '9' SECOND PRECEDING AND CURRENT ROW), \
+               few AS (PARTITION BY k % 3 ORDER BY ts ROWS_RANGE BETWEEN 9s PRECEDING AND CURRENT ROW MAXSIZE 5 EXCLUDE CURRENT_TIME)";
+    let text = thalweg(&["explain", "-c", sql]).stdout;
+    let over = text.lines().find(|line| line.contains("Over by")).unwrap_or_else(|| panic!("{text}"));
+    let found: Vec<&str> = over[over.find("kernels").unwrap()..].trim_end_matches(']').split("; ").skip(1).collect();
+    let expected = [
+        "sum(v), count(*) from running totals",
+        "min(v), approx_distinct(v) from blocks or all rows, by cost",
+        "median(v) from sliding or all rows, by cost",
+        "nth_value(v, -2 ORDER BY ts) from one row",
+        "sum(v):2 from all rows",
+    ];
+    assert_eq!(found, expected);
+    let json: serde_json::Value = serde_json::from_str(&thalweg(&["explain", "--json", "-c", sql]).stdout).unwrap();
+    let nodes = json["nodes"].as_array().unwrap();
+    let over = nodes.iter().find(|node| node["node"] == "Over").unwrap();
+    assert_eq!(over["aggregates_from"], serde_json::json!(expected));
+}
+
 /// A query of two aggregates, of which the second has other keys.
 const CASCADE: &str = "SET 'merge' = 'arrival'; SET 'parallelism' = '8';
     CREATE TABLE g (k BIGINT) WITH ('connector' = 'generator', 'number-of-rows' = '1000', 'fields.k.kind' = 'sequence');

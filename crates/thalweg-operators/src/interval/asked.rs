@@ -79,6 +79,43 @@ pub enum Summed {
     Row(Pick),
 }
 
+/// How an aggregate over the rows around each row is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// As the difference of two running totals.
+    RunningTotals,
+    /// As a value of one of the rows.
+    OneRow,
+    /// From what the window of the row before had, if that costs less than all rows.
+    Sliding,
+    /// From states of blocks of rows, if that costs less than all rows.
+    Blocks,
+    /// From all rows of each window.
+    AllRows,
+}
+
+impl Way {
+    /// What users see.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RunningTotals => "running totals",
+            Self::OneRow => "one row",
+            Self::Sliding => "sliding or all rows, by cost",
+            Self::Blocks => "blocks or all rows, by cost",
+            Self::AllRows => "all rows",
+        }
+    }
+}
+
+/// How each of the aggregates of some frames is found; see [`Asked::new`].
+///
+/// Errors: as there.
+pub fn ways(inputs: &[OverInput], frames: &[(Frame, usize)], passes: &[usize]) -> Result<Vec<Way>> {
+    let asked = Asked::new(inputs, frames, passes)?;
+    let of = |looked: &Looked| looked.calls.clone().map(|call| asked.way(looked, call)).collect::<Vec<_>>();
+    Ok(asked.frames.iter().flat_map(of).collect())
+}
+
 impl Asked {
     /// The aggregates of some frames, each with how many of them are its own, over these inputs; which of the columns of the first
     /// one pass.
@@ -136,6 +173,16 @@ impl Asked {
     /// How an aggregate of a frame follows its windows, if it does.
     pub fn slide(&self, looked: &Looked, call: usize) -> Option<&dyn Slide> {
         if self.summed[call].is_none() && looked.slides { self.functions[call].slide() } else { None }
+    }
+
+    fn way(&self, looked: &Looked, call: usize) -> Way {
+        match self.summed[call] {
+            Some(Summed::Row(_)) => Way::OneRow,
+            Some(Summed::Rows | Summed::Total(_) | Summed::Times(_)) => Way::RunningTotals,
+            None if self.slide(looked, call).is_some() => Way::Sliding,
+            None if looked.has_blocks => Way::Blocks,
+            None => Way::AllRows,
+        }
     }
 
     /// The totals that an aggregate follows from.

@@ -7,8 +7,10 @@ use std::{cmp::Ordering, ops::Range};
 
 use super::entry::{At, Entry};
 
-/// How many bits a digit has at most.
-const DIGIT: u32 = 11;
+/// How many bits a digit has at most, and at least where more would only spread few rows: as many places as there are rows are looked
+/// through.
+const DIGIT: u32 = 12;
+const FEW_BITS: u32 = 8;
 
 /// Fewer rows than this are compared with each other.
 const FEW: usize = 64;
@@ -151,11 +153,13 @@ struct Words<W> {
     words: Vec<W>,
     /// Where they go from.
     other: Vec<W>,
+    /// Where the next word goes, by the value of a digit.
+    places: Vec<u32>,
 }
 
 impl<W> Default for Words<W> {
     fn default() -> Self {
-        Self { words: Vec::new(), other: Vec::new() }
+        Self { words: Vec::new(), other: Vec::new(), places: Vec::new() }
     }
 }
 
@@ -181,17 +185,18 @@ impl Word for u128 {
 
 impl<W: Word> Words<W> {
     /// Sorts words by so many of their bits above the lowest ones, the lowest digit first.
-    fn sort(&mut self, words: impl Iterator<Item = W>, lowest: u32, bits: u32) -> &[W] {
+    fn sort(&mut self, words: impl Iterator<Item = W>, lowest: u32, of: u32) -> &[W] {
         self.words.clear();
         self.words.extend(words);
         self.other.clear();
         self.other.resize(self.words.len(), W::default());
-        let digits = bits.div_ceil(DIGIT);
+        let widest = bits(self.words.len() as u64).clamp(FEW_BITS, DIGIT);
+        let digits = of.div_ceil(widest);
         let mut shift = lowest;
         for digit in 0..digits {
             // All digits have about as many bits.
-            let width = bits / digits + u32::from(digit < bits % digits);
-            scatter(&self.words, &mut self.other, shift, width);
+            let width = of / digits + u32::from(digit < of % digits);
+            scatter(&self.words, &mut self.other, &mut self.places, shift, width);
             std::mem::swap(&mut self.words, &mut self.other);
             shift += width;
         }
@@ -199,15 +204,15 @@ impl<W: Word> Words<W> {
     }
 
     fn bytes(&self) -> usize {
-        (self.words.capacity() + self.other.capacity()) * size_of::<W>()
+        (self.words.capacity() + self.other.capacity()) * size_of::<W>() + self.places.capacity() * size_of::<u32>()
     }
 }
 
 /// Puts words in the order of a digit.
-fn scatter<W: Word>(words: &[W], sorted: &mut [W], shift: u32, width: u32) {
-    let mut places = [0_u32; 1 << DIGIT];
-    let places = &mut places[..1 << width];
-    let mask = places.len() - 1;
+fn scatter<W: Word>(words: &[W], sorted: &mut [W], places: &mut Vec<u32>, shift: u32, width: u32) {
+    places.clear();
+    places.resize(1 << width, 0);
+    let (places, mask) = (places.as_mut_slice(), (1 << width) - 1);
     words.iter().for_each(|word| places[word.digit(shift, mask)] += 1);
     let mut before = 0;
     for place in &mut *places {

@@ -72,6 +72,8 @@ struct Waiting {
     positions: Arc<Positions>,
     arrived: u64,
     bytes: usize,
+    /// How many rows are selected.
+    rows: usize,
 }
 
 /// A sender's first row, with what decides most comparisons.
@@ -82,6 +84,18 @@ struct Head {
     prefix: u64,
     /// The physical row.
     row: usize,
+    /// When the window is over.
+    over: Timestamp,
+}
+
+/// Rows that are put together, one by one.
+#[derive(Default)]
+struct Woven {
+    mixed: Mixed,
+    /// When what caused the first of them arrived.
+    arrived: Option<u64>,
+    /// Whose row was the last one, and how many of its rows followed each other.
+    streak: (usize, usize),
 }
 
 impl Ordered {
@@ -111,10 +125,10 @@ impl Ordered {
         if batch.is_empty() {
             return Ok(());
         }
-        let bytes = batch.bytes();
-        (self.rows, self.bytes) = (self.rows + batch.len(), self.bytes + bytes);
+        let (bytes, rows) = (batch.bytes(), batch.len());
+        (self.rows, self.bytes) = (self.rows + rows, self.bytes + bytes);
         let sender = &mut self.senders[sender];
-        sender.waiting.push_back(Waiting { batch, positions, arrived, bytes });
+        sender.waiting.push_back(Waiting { batch, positions, arrived, bytes, rows });
         if sender.head.is_none() {
             sender.find_head();
             self.is_changed = true;
@@ -171,42 +185,58 @@ impl Ordered {
         self.settle(&reached);
         let mut until = self.until(&reached);
         self.senders.iter_mut().for_each(|sender| sender.entered = None);
-        let (mut mixed, mut arrived, mut streak) = (Mixed::default(), u64::MAX, (usize::MAX, 0));
-        while mixed.len() < self.batch_rows {
+        let mut woven = Woven::default();
+        while woven.mixed.len() < self.batch_rows {
             if std::mem::take(&mut self.is_changed) {
                 self.tree.build(is_before(&self.senders));
             }
             let winner = self.tree.winner();
-            let Some(first) = self.senders[winner].first() else { break };
-            let is_ready = first.positions.over(first.physical(self.senders[winner].done)) <= until;
+            let Sender { done, head: Some(head), .. } = self.senders[winner] else { break };
+            let is_ready = head.over <= until;
             // What belongs before rows that have left has nothing to wait for.
             if !is_ready && !self.is_overtaken(winner) {
                 break;
             }
-            streak = if streak.0 == winner { (winner, streak.1 + 1) } else { (winner, 1) };
             // A batch might leave as a whole.
-            let looks = streak.1 >= STREAK || self.senders[winner].done == 0 || mixed.is_empty();
+            let is_streak = woven.streak.0 == winner && woven.streak.1 + 1 >= STREAK;
+            let looks = is_streak || done == 0 || woven.mixed.is_empty();
             let rows = if looks && is_ready { self.run(until) } else { 1 };
             if rows >= RUN {
-                if !mixed.is_empty() {
-                    break;
-                }
+                let Some(first) = self.senders[winner].first().filter(|_| woven.mixed.is_empty()) else { break };
                 let (batch, since) = (first.batch.clone(), first.arrived);
-                let done = self.senders[winner].done;
                 let rows = rows.min(self.batch_rows);
                 self.pass(winner, rows);
                 return Ok(Some((part(&batch, done..done + rows), since)));
             }
-            arrived = arrived.min(first.arrived);
-            for _ in 0..rows.min(self.batch_rows - mixed.len()) {
-                self.senders[winner].mix(&mut mixed);
-                self.pass(winner, 1);
+            for _ in 0..rows.min(self.batch_rows - woven.mixed.len()) {
+                self.weave(winner, &mut woven);
             }
-            if self.senders[winner].head.is_none() {
-                until = until.min(reached(winner));
+            let mut last = winner;
+            while rows == 1 && self.goes_on(last, &woven, until) {
+                last = self.tree.winner();
+                self.weave(last, &mut woven);
+            }
+            if self.senders[last].head.is_none() {
+                until = until.min(reached(last));
             }
         }
-        Ok(mixed.take()?.map(|batch| (batch, arrived)))
+        let Woven { mut mixed, arrived, .. } = woven;
+        Ok(mixed.take()?.map(|batch| (batch, arrived.unwrap_or(u64::MAX))))
+    }
+
+    /// Puts the winner's first row to the others.
+    fn weave(&mut self, winner: usize, woven: &mut Woven) {
+        self.senders[winner].mix(woven);
+        woven.streak = if woven.streak.0 == winner { (winner, woven.streak.1 + 1) } else { (winner, 1) };
+        self.pass(winner, 1);
+    }
+
+    /// Whether the next row may follow the last one, which was this sender's, without a closer look: rows of several senders come in turn.
+    fn goes_on(&self, last: usize, woven: &Woven, until: Timestamp) -> bool {
+        let next = &self.senders[self.tree.winner()];
+        let is_ready = next.done > 0 && next.head.is_some_and(|head| head.over <= until);
+        let has_room = woven.mixed.len() < self.batch_rows && woven.streak.1 < STREAK;
+        is_ready && has_room && self.senders[last].head.is_some()
     }
 
     /// Up to which instant all windows that are over have their rows here: the slowest of those without a row says so.
@@ -291,7 +321,7 @@ impl Ordered {
         let sender = &mut self.senders[winner];
         self.rows -= rows;
         sender.done += rows;
-        if sender.first().is_some_and(|first| sender.done == first.batch.len()) {
+        if sender.first().is_some_and(|first| sender.done == first.rows) {
             self.bytes -= sender.waiting.pop_front().map_or(0, |first| first.bytes);
             (sender.done, sender.entered) = (0, None);
         }
@@ -310,18 +340,23 @@ impl Sender {
         Some((self.first()?.positions.as_ref(), self.head?.row))
     }
 
+    #[inline]
     fn find_head(&mut self) {
         self.head = self.first().map(|first| {
             let row = first.physical(self.done);
-            let window = first.positions.window(row);
-            Head { window: (window.end, window.start), prefix: prefix(first.positions.key(row)), row }
+            let (window, over) = (first.positions.window(row), first.positions.over(row));
+            Head { window: (window.end, window.start), prefix: prefix(first.positions.key(row)), row, over }
         });
     }
 
     /// Adds its first row to those that are copied.
-    fn mix(&mut self, mixed: &mut Mixed) {
+    #[inline]
+    fn mix(&mut self, Woven { mixed, arrived, .. }: &mut Woven) {
         let (Some(head), Some(first)) = (self.head, self.waiting.front()) else { return };
-        let batch = *self.entered.get_or_insert_with(|| mixed.enter(&first.batch));
+        let batch = *self.entered.get_or_insert_with(|| {
+            *arrived = Some(arrived.unwrap_or(u64::MAX).min(first.arrived));
+            mixed.enter(&first.batch)
+        });
         mixed.push(batch, head.row);
     }
 }
@@ -329,7 +364,7 @@ impl Sender {
 impl Waiting {
     /// How many rows from this one on are of windows that are over at `until`; the first of them is.
     fn ready(&self, done: usize, until: Timestamp) -> usize {
-        let left = self.batch.len() - done;
+        let left = self.rows - done;
         let is_ready = |number: usize| self.positions.over(self.physical(done + number)) <= until;
         if self.positions.is_of_one_window() || is_ready(left - 1) {
             return left;
@@ -343,6 +378,7 @@ impl Waiting {
     }
 
     /// The physical row of a selected one.
+    #[inline]
     fn physical(&self, number: usize) -> usize {
         self.batch.selection().map_or(number, |selection| selection.rows()[number] as usize)
     }
@@ -363,9 +399,10 @@ fn is_before(senders: &[Sender]) -> impl Fn(usize, usize) -> bool + '_ {
 }
 
 /// The first bytes of a key, as a number that compares as they do.
+#[inline]
 fn prefix(key: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    let length = key.len().min(8);
-    bytes[..length].copy_from_slice(&key[..length]);
-    u64::from_be_bytes(bytes)
+    match key.first_chunk() {
+        Some(bytes) => u64::from_be_bytes(*bytes),
+        None => key.iter().rev().fold(0, |rest, byte| rest >> 8 | u64::from(*byte) << 56),
+    }
 }

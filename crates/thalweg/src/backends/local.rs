@@ -347,24 +347,8 @@ impl Compiler<'_> {
 
     /// Aggregates over the rows around each row.
     fn over(&self, id: NodeId, over: &node::Over, output: SchemaRef) -> Result<Make> {
-        let exact_floats = self.settings().float_sum == FloatSum::Exact;
-        let mut inputs = Vec::new();
+        let (inputs, frames) = looked(self.plan, id, over)?;
         let planned = self.plan.node(id);
-        for ((side, input), time) in planned.first_of_sides().into_iter().enumerate().zip(&over.times) {
-            let schema = &self.plan.node(input).schema;
-            let keys = over.keys.iter().map(|key| compile_expression(key, &schema.columns)).collect::<Result<_>>()?;
-            let calls = over.frames.iter().flat_map(|frame| &frame.aggregates);
-            // The operator knows the order of rows better than a call can say it: rows of one time are of several inputs.
-            let compiled = calls.map(|call| aggregate_in_order(call, &schema.columns, exact_floats, &native));
-            let calls = compiled.map(|compiled| compiled.map(call_of)).collect::<Result<_>>()?;
-            let (position, has_own_positions) = (schema.position, self.plan.side_has_own_positions(id, side));
-            inputs.push(over::OverInput { input: Input { time: *time, position, has_own_positions, keys }, calls });
-        }
-        let frame = |frame: &node::Frame| {
-            let node::Frame { bounds, most, excludes_row, excludes_time, excludes_base, .. } = *frame;
-            (Frame { bounds, most, excludes_row, excludes_time, excludes_base }, frame.aggregates.len())
-        };
-        let frames: Vec<_> = over.frames.iter().map(frame).collect();
         let (key_types, passes) = (types(over.keys.iter(), self.input(id))?, over.passes.clone());
         let divided_by = self.divided_by(id, over.keys.len());
         let (key_groups, settings, input_of) = (self.key_groups, self.settings(), planned.all_sides());
@@ -439,6 +423,31 @@ impl Compiler<'_> {
             _ => Ok(Clock::Utc),
         }
     }
+}
+
+/// What an [`Over`] looks at: its inputs, and its frames with how many of the aggregates are of each.
+pub(super) fn looked(
+    plan: &Plan,
+    id: NodeId,
+    over: &node::Over,
+) -> Result<(Vec<over::OverInput>, Vec<(Frame, usize)>)> {
+    let exact_floats = plan.settings.float_sum == FloatSum::Exact;
+    let mut inputs = Vec::new();
+    for ((side, input), time) in plan.node(id).first_of_sides().into_iter().enumerate().zip(&over.times) {
+        let schema = &plan.node(input).schema;
+        let keys = over.keys.iter().map(|key| compile_expression(key, &schema.columns)).collect::<Result<_>>()?;
+        let calls = over.frames.iter().flat_map(|frame| &frame.aggregates);
+        // The operator knows the order of rows better than a call can say it: rows of one time are of several inputs.
+        let compiled = calls.map(|call| aggregate_in_order(call, &schema.columns, exact_floats, &native));
+        let calls = compiled.map(|compiled| compiled.map(call_of)).collect::<Result<_>>()?;
+        let (position, has_own_positions) = (schema.position, plan.side_has_own_positions(id, side));
+        inputs.push(over::OverInput { input: Input { time: *time, position, has_own_positions, keys }, calls });
+    }
+    let frame = |frame: &node::Frame| {
+        let node::Frame { bounds, most, excludes_row, excludes_time, excludes_base, .. } = *frame;
+        (Frame { bounds, most, excludes_row, excludes_time, excludes_base }, frame.aggregates.len())
+    };
+    Ok((inputs, over.frames.iter().map(frame).collect()))
 }
 
 /// The types of expressions.

@@ -1,4 +1,4 @@
-//! What computes each node of a plan, kernels of ours or DataFusion; and how rows get to instances.
+//! What computes each node of a plan, kernels of ours or DataFusion; how rows get to instances; and how windows around rows are looked at.
 
 use std::{cell::Cell, collections::HashMap};
 
@@ -6,7 +6,10 @@ use datafusion_common::DFSchema;
 use datafusion_expr::Expr;
 use thalweg_core::aggregate::Signature;
 use thalweg_expressions::{aggregate_in_order, compile};
-use thalweg_operators::aggregate::functions::native;
+use thalweg_operators::{
+    aggregate::functions::native,
+    interval::asked::{Way, ways},
+};
 use thalweg_plan::{
     Node, NodeId, Plan, node,
     parallel::{Route, parallelize},
@@ -15,11 +18,26 @@ use thalweg_plan::{
 };
 use thalweg_runtime::share::Share;
 
-use super::local::columns;
+use super::local::{columns, looked};
 
 /// What is known of how a plan runs.
 pub fn notes(plan: &Plan) -> Notes {
-    Notes { computed: computed(plan), scattered: scattered(plan) }
+    Notes { computed: computed(plan), scattered: scattered(plan), windows: windows(plan) }
+}
+
+/// How the aggregates over the rows around each row are found.
+fn windows(plan: &Plan) -> HashMap<NodeId, Vec<&'static str>> {
+    let overs = plan.nodes().filter_map(|(id, planned)| match &planned.node {
+        Node::Over(over) => Some((id, over)),
+        _ => None,
+    });
+    let ways = |(id, over): (NodeId, &node::Over)| {
+        // Running what cannot be is an error, which says why.
+        let (inputs, frames) = looked(plan, id, over).ok()?;
+        let ways = ways(&inputs, &frames, &over.passes).ok()?;
+        Some((id, ways.into_iter().map(Way::name).collect()))
+    };
+    overs.filter_map(ways).collect()
 }
 
 /// How the rows of inputs get into pages, where they are divided by keys.
