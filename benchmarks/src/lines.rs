@@ -20,6 +20,9 @@ const COLUMNS: usize = 2;
 /// The vertical axis has a line at this, and where all is large, at 1.
 const UNIT: f64 = 0.001;
 
+/// So many powers of two have names along an axis, about.
+const NAMED: usize = 12;
+
 const INK: RGBColor = RGBColor(44, 48, 56);
 const FAINT: RGBColor = RGBColor(226, 229, 233);
 
@@ -157,7 +160,9 @@ impl Ranged for Axis {
     }
 
     fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
-        (self.least..=self.most).map(|power| self.at(power)).collect()
+        // Names that are many and long have to leave some out.
+        let step = (self.most - self.least) as usize / NAMED + 1;
+        (self.least..=self.most).step_by(step).map(|power| self.at(power)).collect()
     }
 
     fn range(&self) -> Range<f64> {

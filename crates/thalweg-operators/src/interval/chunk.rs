@@ -19,7 +19,7 @@ use super::{
     frame::Spans,
     kept::{Kept, hashes},
     layout::Place,
-    lines::Lines,
+    lines::{Line, Lines},
     order::Sorter,
     past::Past,
     places::{self, Tells},
@@ -145,6 +145,21 @@ enum Kind {
 
 const KINDS: [Kind; 3] = [Kind::NeedsAll, Kind::Slides, Kind::Unsure];
 
+/// What is looked for around the rows of a chunk: what is asked of a frame, and what these rows add themselves to each of the running
+/// totals.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    asked: &'a Asked,
+    frame: usize,
+    own: &'a [Amounts],
+}
+
+impl<'a> Around<'a> {
+    fn looked(&self) -> &'a Looked {
+        &self.asked.frames[self.frame]
+    }
+}
+
 /// Rows that are seen, and by which row of a chunk.
 #[derive(Default)]
 struct Seen {
@@ -179,8 +194,7 @@ impl Chunk {
         let adds_own = asked.frames.iter().any(|looked| looked.adds_own && looked.is_contiguous);
         let own = if adds_own { asked.amounts(kept, bases, 0..bases.len())? } else { Vec::new() };
         for (frame, looked) in asked.frames.iter().enumerate().filter(|(_, looked)| looked.is_contiguous) {
-            self.look_around(frame, looked, bases, asked, lines);
-            self.sum(frame, looked, bases, asked, lines, &own);
+            self.look_around(Around { asked, frame, own: &own }, bases, lines);
             self.pick(frame, looked, bases, asked, lines);
         }
         Ok(())
@@ -231,68 +245,72 @@ impl Chunk {
         }
     }
 
-    /// Finds which rows those of this chunk see.
-    fn look_around(&mut self, frame: usize, looked: &Looked, bases: &[Entry], asked: &Asked, lines: &mut Lines) {
-        for (key, places) in &self.keys {
+    /// Finds which rows those of this chunk see, and the totals for the aggregates of a frame that follow from totals.
+    fn look_around(&mut self, around: Around<'_>, bases: &[Entry], lines: &mut Lines) {
+        let (Around { asked, frame, .. }, looked) = (around, around.looked());
+        let is_total = |call: &usize| asked.summed[*call].is_some_and(|summed| !matches!(summed, Summed::Row(_)));
+        let calls: Vec<usize> = looked.calls.clone().filter(is_total).collect();
+        calls.iter().for_each(|call| self.totals[*call].begin(bases.len()));
+        for number in 0..self.keys.len() {
+            lines.prefetch(|ahead| self.keys.get(number + ahead).map(|(key, _)| *key));
+            let (key, places) = self.keys[number].clone();
             let times = &self.times[places.clone()];
-            let bases = self.order[places.clone()].iter().map(|number| &bases[*number as usize]);
-            let (line, near) = lines.followed(*key, frame);
+            let (line, near) = lines.followed(key, frame);
             let (last, spans) = (near.clone(), &mut self.spans[frame]);
-            let first = spans.starts.len();
-            looked.frame.spans(times, bases, line, asked.is_base_seen, near, spans);
+            let some = self.order[places.clone()].iter().map(|number| &bases[*number as usize]);
+            looked.frame.spans(times, some, line, asked.is_base_seen, near, spans);
             // Both ends have passed the rows in between.
             self.search.visited += (near.start.abs_diff(last.start) + near.end.abs_diff(last.end)) as u64;
-            let found = spans.starts[first..].iter().zip(&spans.ends[first..]).map(|(start, end)| end - start);
-            self.search.found += found.sum::<usize>() as u64;
-        }
-    }
-
-    /// Finds the totals for the aggregates of a frame that follow from totals.
-    fn sum(&mut self, frame: usize, looked: &Looked, bases: &[Entry], asked: &Asked, lines: &Lines, own: &[Amounts]) {
-        let (order, Spans { starts, ends, .. }) = (&self.order, &self.spans[frame]);
-        let unsure = &mut self.unsure[frame];
-        for call in looked.calls.clone() {
-            let Some(summed) = asked.summed[call].filter(|summed| !matches!(summed, Summed::Row(_))) else { continue };
-            let found = &mut self.totals[call];
-            found.begin(bases.len());
-            for (key, places) in &self.keys {
-                let (order, starts, ends) = (&order[places.clone()], &starts[places.clone()], &ends[places.clone()]);
-                let running = match summed {
-                    Summed::Rows | Summed::Row(_) => None,
-                    Summed::Total(kind) | Summed::Times(kind) => lines.line(*key).running(kind),
-                };
-                if let Some((running, gone)) = running
-                    && let Some(sums) = running.narrow()
-                    && !looked.adds_own
-                {
-                    found.put_narrow(order, &sums[gone..], starts, ends);
-                    continue;
-                }
-                let mut put = |number: usize, total: Option<Total>| {
-                    let row = order[number] as usize;
-                    let own = || match summed {
-                        Summed::Rows | Summed::Row(_) => Some(Total { count: 1, sum: 0 }),
-                        Summed::Total(kind) | Summed::Times(kind) => amount(&own[kind], row),
-                    };
-                    match if looked.adds_own { total.and_then(|total| total.plus(own()?)) } else { total } {
-                        Some(Total { count, sum }) => (found.counts[row], found.sums[row]) = (count, sum),
-                        // It is forgotten with all others of the row.
-                        None => unsure.put(row, bases.len()),
-                    }
-                };
-                match running {
-                    Some((running, gone)) => running.of(starts, ends, gone, put),
-                    // Where there are no totals of a key it has no rows.
-                    None => starts.iter().zip(ends).enumerate().for_each(|(number, (start, end))| {
-                        put(number, Some(Total { count: (end - start) as u64, sum: 0 }));
-                    }),
-                }
+            let found = spans.starts[places.clone()].iter().zip(&spans.ends[places.clone()]);
+            self.search.found += found.map(|(start, end)| end - start).sum::<usize>() as u64;
+            for call in &calls {
+                self.sum(*call, around, places.clone(), line);
             }
         }
         // All totals of a row of which one is no number are found from the rows that it sees.
+        let unsure = &self.unsure[frame];
         for row in (0..unsure.are.len()).filter(|row| unsure.are[*row]) {
             let unsure = looked.calls.clone().filter(|call| asked.may_be_unsure(*call));
             unsure.for_each(|call| self.totals[call].forget(row));
+        }
+    }
+
+    /// Finds the totals of an aggregate for the rows of one key.
+    fn sum(&mut self, call: usize, around: Around<'_>, places: Range<usize>, line: &Line) {
+        let (Around { asked, frame, own }, adds_own) = (around, around.looked().adds_own);
+        let Spans { starts, ends, .. } = &self.spans[frame];
+        let (order, starts, ends) = (&self.order[places.clone()], &starts[places.clone()], &ends[places]);
+        let (found, unsure) = (&mut self.totals[call], &mut self.unsure[frame]);
+        let kind = match asked.summed[call] {
+            Some(Summed::Total(kind) | Summed::Times(kind)) => Some(kind),
+            _ => None,
+        };
+        let running = kind.and_then(|kind| line.running(kind));
+        if let Some((running, gone)) = running
+            && let Some(sums) = running.narrow()
+            && !adds_own
+        {
+            found.put_narrow(order, &sums[gone..], starts, ends);
+            return;
+        }
+        let mut put = |number: usize, total: Option<Total>| {
+            let row = order[number] as usize;
+            let own = || match kind {
+                None => Some(Total { count: 1, sum: 0 }),
+                Some(kind) => amount(&own[kind], row),
+            };
+            match if adds_own { total.and_then(|total| total.plus(own()?)) } else { total } {
+                Some(Total { count, sum }) => (found.counts[row], found.sums[row]) = (count, sum),
+                // It is forgotten with all others of the row.
+                None => unsure.put(row, self.rows.len()),
+            }
+        };
+        match running {
+            Some((running, gone)) => running.of(starts, ends, gone, put),
+            // Where there are no totals of a key it has no rows.
+            None => starts.iter().zip(ends).enumerate().for_each(|(number, (start, end))| {
+                put(number, Some(Total { count: (end - start) as u64, sum: 0 }));
+            }),
         }
     }
 

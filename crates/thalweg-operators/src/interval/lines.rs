@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use arrow_array::UInt32Array;
 use thalweg_core::{Interval, KeyGroup, KeyGroups, Result, Timestamp, aggregate::Amounts};
+use thalweg_memory::simd::prefetch;
 
 use super::{
     entry::{At, Entry},
@@ -24,6 +25,16 @@ const SPARSE: usize = 8;
 /// So few rows are looked at one by one.
 const SHORT: usize = 32;
 
+/// So many keys ahead their memory is asked for, where there are too many for the caches: what is known of a key, then its columns, then
+/// what these lead to.
+const AHEAD: [usize; 3] = [24, 16, 8];
+
+/// So few keys stay in the caches.
+const FEW: usize = 4096;
+
+/// For each key that has rows the memory of so many that have none is kept for those to come.
+const SPARE: usize = 3;
+
 /// That time passes counts as so many rows.
 const PASSING: usize = 16;
 
@@ -32,6 +43,8 @@ pub struct Lines {
     encoder: KeyEncoder,
     groups: Groups,
     lines: Vec<Line>,
+    /// Memory of keys that were forgotten.
+    spare: Vec<Line>,
     /// For each key and frame which rows the last row saw that looked at them.
     near: Vec<Range<usize>>,
     /// How many running totals each key has, and how many frames.
@@ -131,6 +144,22 @@ impl Line {
         Some((self.running.get(number)?, self.gone))
     }
 
+    /// Drops all rows, and keeps their memory.
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.times.clear();
+        self.gone = 0;
+        self.running.iter_mut().for_each(Running::clear);
+    }
+
+    /// Asks for the memory of the last rows.
+    fn prefetch_columns(&self) {
+        let last = self.entries.len().saturating_sub(1);
+        prefetch(self.entries.get(last..).unwrap_or_default(), 0);
+        prefetch(self.times.get(last..).unwrap_or_default(), 0);
+        prefetch(&self.running, 0);
+    }
+
     fn bytes(&self) -> usize {
         let running: usize = self.running.iter().map(Running::bytes).sum();
         self.entries.capacity() * size_of::<Entry>() + self.times.capacity() * size_of::<i64>() + running
@@ -203,7 +232,8 @@ impl Lines {
     /// No keys of this kind, each with so many running totals, and so many frames that follow its rows.
     pub fn new(encoder: KeyEncoder, totals: usize, frames: usize) -> Self {
         let (lines, near) = (Vec::new(), Vec::new());
-        Self { groups: encoder.groups(), encoder, lines, near, totals, frames, rows: 0, grown: 0, bytes: 0 }
+        let spare = Vec::new();
+        Self { groups: encoder.groups(), encoder, lines, spare, near, totals, frames, rows: 0, grown: 0, bytes: 0 }
     }
 
     /// What brings keys into the form in which they are looked up.
@@ -217,7 +247,9 @@ impl Lines {
             Numbers::One(number) => vec![number; rows],
             Numbers::Each(numbers) => numbers,
         };
-        self.lines.resize_with(self.groups.count(), Line::default);
+        let Self { lines, spare, .. } = self;
+        // Their bytes are counted.
+        lines.resize_with(self.groups.count(), || spare.pop().unwrap_or_default());
         self.near.resize(self.lines.len() * self.frames, 0..0);
         numbers
     }
@@ -232,10 +264,25 @@ impl Lines {
         (&self.lines[key as usize], &mut self.near[key as usize * self.frames + frame])
     }
 
+    /// Asks for the memory of some of the keys that are next, by how far these are ahead.
+    pub fn prefetch(&self, key: impl Fn(usize) -> Option<u32>) {
+        if self.lines.len() <= FEW {
+            return;
+        }
+        let [far, near, nearest] = AHEAD.map(|ahead| key(ahead).map(|key| key as usize));
+        if let Some(far) = far {
+            prefetch(&self.lines[far..=far], 0);
+            prefetch(&self.near[far * self.frames..][..self.frames], 0);
+        }
+        near.into_iter().for_each(|near| self.lines[near].prefetch_columns());
+        nearest.into_iter().for_each(|nearest| self.lines[nearest].running.iter().for_each(Running::prefetch));
+    }
+
     /// Appends rows, which are behind all of their key that are here, with what they add to each of the totals.
     pub fn append(&mut self, entries: &[Entry], amounts: &[Amounts]) {
         let mut done = 0;
         for same in entries.chunk_by(|a, b| a.key == b.key) {
+            self.prefetch(|ahead| entries.get(done + ahead).map(|entry| entry.key));
             let line = &mut self.lines[same[0].key as usize];
             self.bytes -= line.bytes();
             if line.running.len() < self.totals {
@@ -339,6 +386,10 @@ impl Lines {
             return Interval::ZERO;
         }
         self.grown = 0;
+        // What nobody needs goes bit by bit.
+        for line in self.spare.drain(self.spare.len() - self.spare.len().div_ceil(8)..) {
+            self.bytes -= line.bytes();
+        }
         for (key, line) in self.lines.iter_mut().enumerate() {
             let (rows, times) = (line.rows(), line.times());
             let before = |limit: i64| match (times.first(), times.last()) {
@@ -384,8 +435,13 @@ impl Lines {
             line.entries.iter_mut().for_each(|entry| entry.key = new as u32);
             lines.push(line);
         }
+        // Those that are kept have left nothing behind.
+        let most = SPARE * lines.len();
+        self.spare.extend(self.lines.drain(..).filter(|line| line.entries.capacity() > 0));
+        self.spare.truncate(most);
+        self.spare.iter_mut().for_each(Line::clear);
         self.groups = self.groups.only(&UInt32Array::from(kept));
-        self.bytes = lines.iter().map(Line::bytes).sum();
+        self.bytes = lines.iter().chain(&self.spare).map(Line::bytes).sum();
         self.lines = lines;
         // Where rows were seen is found again.
         self.near = vec![0..0; self.lines.len() * self.frames];
@@ -419,7 +475,8 @@ impl Lines {
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
         let near = self.near.capacity() * size_of::<Range<usize>>();
-        self.bytes + self.lines.capacity() * size_of::<Line>() + near + self.groups.size()
+        let lines = (self.lines.capacity() + self.spare.capacity()) * size_of::<Line>();
+        self.bytes + lines + near + self.groups.size()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use thalweg_core::aggregate::{Addends, Amounts};
+use thalweg_memory::simd::prefetch;
 
 /// The running totals of one amount over the rows of one key.
 #[derive(Debug)]
@@ -87,6 +88,26 @@ impl Running {
         match &self.sums {
             Sums::Narrow(sums) => sums.len() - 1,
             Sums::Wide(sums) => sums.len() - 1,
+        }
+    }
+
+    /// Drops all rows, and keeps their memory.
+    pub fn clear(&mut self) {
+        match &mut self.sums {
+            Sums::Narrow(sums) => {
+                sums.clear();
+                sums.push(0);
+            }
+            sums => *sums = Sums::Narrow(vec![0]),
+        }
+        (self.counts, self.largest) = (Vec::new(), 0);
+    }
+
+    /// Asks for the memory of the last rows.
+    pub fn prefetch(&self) {
+        match &self.sums {
+            Sums::Narrow(sums) => prefetch(&sums[sums.len() - 1..], 0),
+            Sums::Wide(sums) => prefetch(&sums[sums.len() - 1..], 0),
         }
     }
 
