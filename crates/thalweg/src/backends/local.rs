@@ -425,12 +425,11 @@ impl Compiler<'_> {
     }
 }
 
-/// What an [`Over`] looks at: its inputs, and its frames with how many of the aggregates are of each.
-pub(super) fn looked(
-    plan: &Plan,
-    id: NodeId,
-    over: &node::Over,
-) -> Result<(Vec<over::OverInput>, Vec<(Frame, usize)>)> {
+/// The inputs of an [`Over`], and its frames with how many of the aggregates are of each.
+type Looked = (Vec<over::OverInput>, Vec<(Frame, usize)>);
+
+/// What an [`Over`] looks at.
+pub(super) fn looked(plan: &Plan, id: NodeId, over: &node::Over) -> Result<Looked> {
     let exact_floats = plan.settings.float_sum == FloatSum::Exact;
     let mut inputs = Vec::new();
     for ((side, input), time) in plan.node(id).first_of_sides().into_iter().enumerate().zip(&over.times) {
