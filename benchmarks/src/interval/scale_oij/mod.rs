@@ -163,10 +163,26 @@ fn take_all(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interval::tests::check_everywhere;
+    use crate::interval::{
+        expected::Answer, feed::Pace, profile::Unbalancedness, tests::check_everywhere, workload::Keys,
+    };
 
     #[test]
     fn results_are_right_with_any_number_of_joiners_in_both_modes_and_without_each_part() {
         [run, without_schedule, without_incremental].into_iter().for_each(check_everywhere);
+    }
+
+    #[test]
+    fn one_key_is_shared_by_64_joiners() {
+        let mut workload = Workload::all().remove(0);
+        (workload.keys, workload.window, workload.lateness) = (Keys::Uniform(1), 500, 200);
+        let rows = workload.generate(30_000);
+        for mode in Mode::ALL {
+            let found = run(&Feed::new(&rows, &workload, Pace::Prompt), &workload, mode, 64, Wanted::Profile);
+            assert_eq!(Answer::of(&rows, &workload, mode).compare(&found.answer), Ok(30_000));
+            // The first rows all go to one.
+            let uneven = Unbalancedness::of(&found.works);
+            assert!(uneven.whole < 4.0, "{uneven:?}");
+        }
     }
 }
