@@ -5,7 +5,7 @@
 //! * [`eager`]: both at once, with corrections
 //! * [`frame`]: which rows around a row are looked at
 //! * [`input`]: rows as they arrive
-//! * [`waiting`]: rows that wait for the watermark
+//! * [`waiting`]: rows that wait for the watermark; [`slices`] those that do so for long
 //! * [`lines`]: the rows of each key, in the order of time
 //! * [`order`]: sorts rows by key and time
 //! * [`kept`]: the values of rows that wait, or may be looked at, and [`spare`] the memory of those that are gone
@@ -34,6 +34,7 @@ pub mod pairs;
 pub mod past;
 pub mod places;
 pub mod saved;
+pub mod slices;
 pub mod spare;
 pub mod totals;
 pub mod waiting;

@@ -1,10 +1,19 @@
 //! Rows that wait until time has come as far as theirs.
+//!
+//! ```text
+//! as they came    ▢▢▢▢▢▢▢▢ ▢▢▢▢▢▢▢▢ ▢▢▢       what came together is due together, as a rule
+//!                    └── those that wait longer
+//! by time         ▢▢▢ │ ▢▢▢▢ │ ▢▢▢▢ │ ▢▢       a slice is due at a time
+//! ```
 
 use std::cmp::Reverse;
 
 use thalweg_memory::{kernels::bounds::bounds, simd::Level};
 
-use super::entry::{Arrived, Entry};
+use super::{
+    entry::{Arrived, Entry},
+    slices::Slices,
+};
 
 /// So many rows wait together.
 const RUN: usize = 1024;
@@ -12,16 +21,21 @@ const RUN: usize = 1024;
 /// The memory of so many runs stays for those to come, at most: as much as one input may be ahead of another.
 const SPARE: usize = 64;
 
-/// After so many times in which only some of them were due, those that wait together are sorted.
-const PATIENCE: u32 = 4;
+/// After so many times in which only some of them were due, those that came together are divided among slices of time.
+const PATIENCE: u32 = 2;
+
+/// And after so many, those that still wait together are sorted.
+const SORTED: u32 = 6;
 
 /// Rows in no order; those that are due leave together.
 ///
-/// What waits together was put here one after the other, so that most of it is due at once: a row is looked at a few times only,
-/// however long it waits.
+/// A row is looked at a few times only, however long it waits.
 #[derive(Debug, Default)]
 pub struct Waiting {
+    /// Rows as they came.
     runs: Vec<Run>,
+    /// Rows that wait longer.
+    slices: Slices,
     rows: usize,
     /// Memory of runs that have left.
     spare: Vec<Vec<Entry>>,
@@ -29,11 +43,13 @@ pub struct Waiting {
     unused: usize,
 }
 
+/// Rows that wait together.
 #[derive(Debug)]
-struct Run {
-    entries: Vec<Entry>,
+pub struct Run {
+    /// The rows.
+    pub entries: Vec<Entry>,
     /// The earliest and the latest time.
-    span: (i64, i64),
+    pub span: (i64, i64),
     /// How often some were due, and others were not.
     splits: u32,
     /// Whether they are in the reverse order of time.
@@ -55,22 +71,15 @@ impl Waiting {
 
     /// A row waits.
     pub fn put_one(&mut self, entry: Entry) {
-        let Run { entries, span, .. } = self.open_run();
-        entries.push(entry);
-        *span = (span.0.min(entry.time), span.1.max(entry.time));
+        self.open_run().put_one(entry);
         self.rows += 1;
     }
 
     /// The run that takes the next row.
     fn open_run(&mut self) -> &mut Run {
         let Self { runs, spare, unused, .. } = self;
-        if runs.last().is_none_or(|run| run.entries.len() >= RUN || run.is_sorted) {
-            runs.push(Run {
-                entries: spare.pop().unwrap_or_else(|| Vec::with_capacity(RUN)),
-                span: (i64::MAX, i64::MIN),
-                splits: 0,
-                is_sorted: false,
-            });
+        if runs.last().is_none_or(|run| run.entries.len() >= RUN || run.splits >= PATIENCE) {
+            runs.push(Run::new(spare.pop().unwrap_or_else(|| Vec::with_capacity(RUN))));
         }
         *unused = (*unused).min(spare.len());
         runs.last_mut().expect("there is one")
@@ -79,12 +88,18 @@ impl Waiting {
     /// Takes the rows with a time before `end`.
     pub fn take(&mut self, end: i64, due: &mut Vec<Entry>) {
         let before = due.len();
-        let Self { runs, spare, unused, .. } = self;
+        let Self { runs, slices, spare, unused, .. } = self;
         if *unused > 0 {
             spare.pop();
         }
+        slices.go(end);
+        runs.extend(slices.others());
+        slices.take(end, due);
         runs.retain_mut(|run| {
             run.take(end, due);
+            if run.splits == PATIENCE {
+                slices.divide(run);
+            }
             if run.entries.is_empty() && spare.len() < SPARE {
                 spare.push(std::mem::take(&mut run.entries));
             }
@@ -99,28 +114,38 @@ impl Waiting {
         self.rows
     }
 
+    fn all(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().chain(self.slices.iter())
+    }
+
     /// All rows that wait.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.runs.iter().flat_map(|run| &run.entries)
+        self.all().flat_map(|run| &run.entries)
     }
 
     /// Changes all rows that wait, or drops them; not their times.
     pub fn retain(&mut self, mut keep: impl FnMut(&mut Entry) -> bool) {
+        self.slices.retain(&mut keep);
         self.runs.retain_mut(|run| {
             run.entries.retain_mut(&mut keep);
             !run.entries.is_empty()
         });
-        self.rows = self.runs.iter().map(|run| run.entries.len()).sum();
+        self.rows = self.all().map(|run| run.entries.len()).sum();
     }
 
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
         let entries = self.runs.iter().map(|run| &run.entries).chain(&self.spare);
-        entries.map(|entries| entries.capacity() * size_of::<Entry>()).sum()
+        entries.map(|entries| entries.capacity() * size_of::<Entry>()).sum::<usize>() + self.slices.bytes()
     }
 }
 
 impl Run {
+    /// No rows, in memory for some.
+    pub fn new(entries: Vec<Entry>) -> Self {
+        Self { entries, span: (i64::MAX, i64::MIN), splits: 0, is_sorted: false }
+    }
+
     fn put(&mut self, rows: &Arrived<'_>) {
         self.entries.extend(rows.entries());
         if let Some((first, last)) = bounds(Level::best(), rows.times) {
@@ -128,7 +153,17 @@ impl Run {
         }
     }
 
-    fn take(&mut self, end: i64, due: &mut Vec<Entry>) {
+    /// Adds a row.
+    #[inline]
+    pub fn put_one(&mut self, entry: Entry) {
+        self.span = (self.span.0.min(entry.time), self.span.1.max(entry.time));
+        self.entries.push(entry);
+        // Where others are sorted this one is not.
+        self.is_sorted = false;
+    }
+
+    /// Takes the rows with a time before `end`.
+    pub fn take(&mut self, end: i64, due: &mut Vec<Entry>) {
         if self.span.0 >= end {
             return;
         }
@@ -137,7 +172,7 @@ impl Run {
             return;
         }
         self.splits += 1;
-        if self.splits == PATIENCE {
+        if self.splits >= SORTED && !self.is_sorted {
             self.entries.sort_unstable_by_key(|entry| Reverse(entry.time));
             self.is_sorted = true;
         }
@@ -172,25 +207,35 @@ mod tests {
 
     #[test]
     fn all_that_is_due_leaves_and_nothing_else() {
-        let mut random = StdRng::seed_from_u64(7);
-        let (mut waiting, mut twin, mut end) = (Waiting::default(), Vec::new(), 0);
-        for row in 0..60_000 {
-            let time = end + random.random_range(0..40_000);
-            let entry = Entry { time, position: i64::from(row), key: 0, rank: BASE, at: At { batch: 0, row } };
-            waiting.put_one(entry);
-            twin.push(entry);
-            if random.random_bool(0.001) {
-                end += random.random_range(0..2_000);
-                let mut due = Vec::new();
-                waiting.take(end, &mut due);
-                let (mut expected, left): (Vec<_>, Vec<_>) = twin.into_iter().partition(|entry| entry.time < end);
-                twin = left;
-                due.sort_by(Entry::by_time);
-                expected.sort_by(Entry::by_time);
-                assert_eq!(due, expected);
-                assert_eq!((waiting.rows(), waiting.iter().count()), (twin.len(), twin.len()));
+        for seed in 0..8 {
+            let mut random = StdRng::seed_from_u64(seed);
+            let (mut waiting, mut twin, mut end, mut most) = (Waiting::default(), Vec::new(), 0, 0);
+            // Rows that come long before they are due, and time that leaps, or goes slower and slower.
+            let (far, leaps) = ([0.0, 0.01][seed as usize % 2], [0.0, 0.05, 0.3][seed as usize % 3]);
+            for row in 0..60_000 {
+                let ahead = if random.random_bool(far) { 1_000_000_000_000 } else { 40_000 };
+                let time = end + random.random_range(0..ahead);
+                let entry = Entry { time, position: i64::from(row), key: 0, rank: BASE, at: At { batch: 0, row } };
+                waiting.put_one(entry);
+                twin.push(entry);
+                if random.random_bool(0.005) {
+                    let leap = if random.random_bool(leaps) { 1_000_000 } else { 2_000 / (1 + i64::from(row) / 6_000) };
+                    end += random.random_range(0..leap);
+                    let mut due = Vec::new();
+                    waiting.take(end, &mut due);
+                    let (mut expected, left): (Vec<_>, Vec<_>) = twin.into_iter().partition(|entry| entry.time < end);
+                    twin = left;
+                    due.sort_by(Entry::by_time);
+                    expected.sort_by(Entry::by_time);
+                    assert_eq!(due, expected, "seed {seed}");
+                    assert_eq!((waiting.rows(), waiting.iter().count()), (twin.len(), twin.len()));
+                    most = most.max(waiting.slices.iter().count());
+                }
             }
+            assert!(most > 5, "some waited long");
+            let mut due = Vec::new();
+            waiting.take(i64::MAX, &mut due);
+            assert_eq!((due.len(), waiting.rows()), (twin.len(), 0));
         }
-        assert!(waiting.runs.iter().any(|run| run.is_sorted), "some waited long");
     }
 }
