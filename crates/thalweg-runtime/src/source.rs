@@ -487,11 +487,16 @@ impl Pass {
         let Some((first, last)) = bounds(Level::best(), times) else { return };
         let highest = self.highest.max(Timestamp(last));
         let watermark = self.watermark.max(highest.minus(self.delay));
-        if watermark <= Timestamp(first) {
-            (self.highest, self.watermark) = (highest, watermark);
-        } else {
-            times.iter().for_each(|t| self.meet(*t));
+        if watermark > Timestamp(first) {
+            // What a row raises the watermark to does not wait for the one before it.
+            let (mut reached, mut is_behind) = (self.watermark.0, false);
+            for time in times {
+                is_behind |= *time < reached;
+                reached = reached.max(Timestamp(*time).minus(self.delay).0);
+            }
+            self.is_behind |= is_behind;
         }
+        (self.highest, self.watermark) = (highest, watermark);
     }
 
     #[inline]
