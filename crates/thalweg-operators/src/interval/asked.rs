@@ -7,6 +7,7 @@ use thalweg_core::{
     Error, Result,
     aggregate::{Addends, Aggregate as Function, Amounts, Pick, Slide, Totals},
 };
+use thalweg_plan::node::Emission;
 
 use super::{
     blocks::can_merge,
@@ -84,6 +85,8 @@ pub enum Summed {
 pub enum Way {
     /// As the difference of two running totals.
     RunningTotals,
+    /// The same, over all rows that may be seen as they are sorted each time, if that costs less than to keep them by key.
+    Sorting,
     /// As a value of one of the rows.
     OneRow,
     /// From what the window of the row before had, if that costs less than all rows.
@@ -99,6 +102,7 @@ impl Way {
     pub fn name(self) -> &'static str {
         match self {
             Self::RunningTotals => "running totals",
+            Self::Sorting => "sorting or running totals, by cost",
             Self::OneRow => "one row",
             Self::Sliding => "sliding or all rows, by cost",
             Self::Blocks => "blocks or all rows, by cost",
@@ -107,11 +111,14 @@ impl Way {
     }
 }
 
-/// How each of the aggregates of some frames is found; see [`Asked::new`].
+/// How each of the aggregates of some frames is found, once or at once with corrections; see [`Asked::new`].
 ///
 /// Errors: as there.
-pub fn ways(inputs: &[OverInput], frames: &[(Frame, usize)], passes: &[usize]) -> Result<Vec<Way>> {
+pub fn ways(inputs: &[OverInput], frames: &[(Frame, usize)], passes: &[usize], emission: Emission) -> Result<Vec<Way>> {
     let asked = Asked::new(inputs, frames, passes)?;
+    if emission != Emission::Eager && asked.can_sweep() {
+        return Ok(vec![Way::Sorting; asked.functions.len()]);
+    }
     let of = |looked: &Looked| looked.calls.clone().map(|call| asked.way(looked, call)).collect::<Vec<_>>();
     Ok(asked.frames.iter().flat_map(of).collect())
 }
@@ -199,13 +206,22 @@ impl Asked {
         }
         let rows: Vec<At> = all[some.clone()].iter().map(|entry| entry.at).collect();
         let amounts = |kind: &Kind| {
-            if kind.is_of_times {
-                return Ok(first_of_times(all, some.clone()));
-            }
-            let (arguments, filter) = gathered(&kind.columns, kept, &rows)?;
-            self.totals(kind.call)?.amounts(&arguments, filter.as_ref(), rows.len())
+            if kind.is_of_times { Ok(first_of_times(all, some.clone())) } else { self.amounts_of(kind, kept, &rows) }
         };
         self.kinds.iter().map(amounts).collect()
+    }
+
+    /// What rows add to one of the running totals, which is none of times.
+    pub fn amounts_of(&self, kind: &Kind, kept: &Kept, rows: &[At]) -> Result<Amounts> {
+        let (arguments, filter) = gathered(&kind.columns, kept, rows)?;
+        self.totals(kind.call)?.amounts(&arguments, filter.as_ref(), rows.len())
+    }
+
+    /// Whether all that is asked for are totals over rows within a span of time, so that these may be sorted whenever they are looked at.
+    pub fn can_sweep(&self) -> bool {
+        let is_total = |summed: &Option<Summed>| matches!(summed, Some(Summed::Rows | Summed::Total(_)));
+        let has_span = |looked: &Looked| looked.is_contiguous && looked.frame.has_span();
+        self.frames.iter().all(has_span) && self.summed.iter().all(is_total)
     }
 
     /// Arguments and filter of an aggregate for these rows.

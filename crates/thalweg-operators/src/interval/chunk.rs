@@ -46,6 +46,8 @@ pub struct Chunk {
     keys: Vec<(u32, Range<usize>)>,
     /// Where their values lie.
     rows: Vec<At>,
+    /// How many of them have their results.
+    given: usize,
     /// By frame which rows they see, in the order of keys, where these follow each other.
     spans: Vec<Spans>,
     /// How many of these have been looked at for aggregates that need all rows that are seen.
@@ -168,7 +170,8 @@ struct Seen {
 }
 
 impl Chunk {
-    /// Begins with these rows, which are in the order of time, and finds what follows from totals.
+    /// Begins with these rows, which are in the order of time, and finds what follows from totals; the results of some of them after the
+    /// others may be asked for.
     pub fn begin(
         &mut self,
         bases: &[Entry],
@@ -179,9 +182,47 @@ impl Chunk {
     ) -> Result<()> {
         sorter.by_key(bases, &mut self.order);
         self.find_keys(bases);
+        let own = self.reset(bases, asked, kept)?;
+        for (frame, looked) in asked.frames.iter().enumerate().filter(|(_, looked)| looked.is_contiguous) {
+            self.look_around(Around { asked, frame, own: &own }, bases, lines);
+            self.pick(frame, looked, bases, asked, lines);
+        }
+        Ok(())
+    }
+
+    /// Begins with these rows, and finds what all that is asked for follows from: the times of all rows, and of these, tell keys apart. To
+    /// each of these rows in the order of keys belongs its number in the order of time. Returns whether that is all: if not, nothing is known
+    /// for certain.
+    pub fn begin_swept(
+        &mut self,
+        bases: &[Entry],
+        asked: &Asked,
+        kept: &Kept,
+        line: &Line,
+        rows: impl Iterator<Item = (u32, i64)>,
+    ) -> Result<bool> {
+        let Self { order, times, keys, .. } = self;
+        keys.clear();
+        order.clear();
+        times.clear();
+        rows.for_each(|(number, time)| {
+            order.push(number);
+            times.push(time);
+        });
+        let own = self.reset(bases, asked, kept)?;
+        for frame in 0..asked.frames.len() {
+            let around = Around { asked, frame, own: &own };
+            let calls = self.totals_of(around, bases.len());
+            self.look_along(around, &calls, 0..bases.len(), bases, line, &mut (0..0));
+        }
+        Ok(self.unsure.iter().all(|unsure| unsure.are.is_empty()))
+    }
+
+    /// Forgets what was found for other rows; returns what these add themselves to each of the running totals, where that is wanted.
+    fn reset(&mut self, bases: &[Entry], asked: &Asked, kept: &Kept) -> Result<Vec<Amounts>> {
         self.rows.clear();
         self.rows.extend(bases.iter().map(|base| base.at));
-        self.done = 0;
+        (self.done, self.given) = (0, 0);
         self.accumulators = asked.functions.iter().map(|function| function.accumulator()).collect::<Result<_>>()?;
         self.totals.resize_with(asked.functions.len(), Sums::default);
         self.picked.resize_with(asked.functions.len(), Vec::new);
@@ -192,12 +233,7 @@ impl Chunk {
         self.settled = vec![Settled::default(); asked.frames.len()];
         self.unsure = asked.frames.iter().map(|_| Unsure::default()).collect();
         let adds_own = asked.frames.iter().any(|looked| looked.adds_own && looked.is_contiguous);
-        let own = if adds_own { asked.amounts(kept, bases, 0..bases.len())? } else { Vec::new() };
-        for (frame, looked) in asked.frames.iter().enumerate().filter(|(_, looked)| looked.is_contiguous) {
-            self.look_around(Around { asked, frame, own: &own }, bases, lines);
-            self.pick(frame, looked, bases, asked, lines);
-        }
-        Ok(())
+        if adds_own { asked.amounts(kept, bases, 0..bases.len()) } else { Ok(Vec::new()) }
     }
 
     /// Finds the rows that aggregates of a frame are values of.
@@ -248,24 +284,12 @@ impl Chunk {
     /// Finds which rows those of this chunk see, and the totals for the aggregates of a frame that follow from totals.
     fn look_around(&mut self, around: Around<'_>, bases: &[Entry], lines: &mut Lines) {
         let (Around { asked, frame, .. }, looked) = (around, around.looked());
-        let is_total = |call: &usize| asked.summed[*call].is_some_and(|summed| !matches!(summed, Summed::Row(_)));
-        let calls: Vec<usize> = looked.calls.clone().filter(is_total).collect();
-        calls.iter().for_each(|call| self.totals[*call].begin(bases.len()));
+        let calls = self.totals_of(around, bases.len());
         for number in 0..self.keys.len() {
             lines.prefetch(|ahead| self.keys.get(number + ahead).map(|(key, _)| *key));
             let (key, places) = self.keys[number].clone();
-            let times = &self.times[places.clone()];
             let (line, near) = lines.followed(key, frame);
-            let (last, spans) = (near.clone(), &mut self.spans[frame]);
-            let some = self.order[places.clone()].iter().map(|number| &bases[*number as usize]);
-            looked.frame.spans(times, some, line, asked.is_base_seen, near, spans);
-            // Both ends have passed the rows in between.
-            self.search.visited += (near.start.abs_diff(last.start) + near.end.abs_diff(last.end)) as u64;
-            let found = spans.starts[places.clone()].iter().zip(&spans.ends[places.clone()]);
-            self.search.found += found.map(|(start, end)| end - start).sum::<usize>() as u64;
-            for call in &calls {
-                self.sum(*call, around, places.clone(), line);
-            }
+            self.look_along(around, &calls, places, bases, line, near);
         }
         // All totals of a row of which one is no number are found from the rows that it sees.
         let unsure = &self.unsure[frame];
@@ -273,6 +297,36 @@ impl Chunk {
             let unsure = looked.calls.clone().filter(|call| asked.may_be_unsure(*call));
             unsure.for_each(|call| self.totals[call].forget(row));
         }
+    }
+
+    /// The aggregates of a frame that follow from totals, which are found next for so many rows.
+    fn totals_of(&mut self, around: Around<'_>, rows: usize) -> Vec<usize> {
+        let is_total =
+            |call: &usize| around.asked.summed[*call].is_some_and(|summed| !matches!(summed, Summed::Row(_)));
+        let calls: Vec<usize> = around.looked().calls.clone().filter(is_total).collect();
+        calls.iter().for_each(|call| self.totals[*call].begin(rows));
+        calls
+    }
+
+    /// Finds which rows of a line some of this chunk see, and the totals of some aggregates.
+    fn look_along(
+        &mut self,
+        around: Around<'_>,
+        calls: &[usize],
+        places: Range<usize>,
+        bases: &[Entry],
+        line: &Line,
+        near: &mut Range<usize>,
+    ) {
+        let (Around { asked, frame, .. }, looked) = (around, around.looked());
+        let (last, spans, times) = (near.clone(), &mut self.spans[frame], &self.times[places.clone()]);
+        let some = self.order[places.clone()].iter().map(|number| &bases[*number as usize]);
+        looked.frame.spans(times, some, line, asked.is_base_seen, near, spans);
+        // Both ends have passed the rows in between.
+        self.search.visited += (near.start.abs_diff(last.start) + near.end.abs_diff(last.end)) as u64;
+        let found = spans.starts[places.clone()].iter().zip(&spans.ends[places.clone()]);
+        self.search.found += found.map(|(start, end)| end - start).sum::<usize>() as u64;
+        calls.iter().for_each(|call| self.sum(*call, around, places.clone(), line));
     }
 
     /// Finds the totals of an aggregate for the rows of one key.
@@ -471,17 +525,19 @@ impl Chunk {
         output: &SchemaRef,
         positions: Option<Tells>,
     ) -> Result<Batch> {
-        let mut columns = passed(bases, &self.rows, asked, kept, output)?;
+        let rows = self.given..self.given + bases.len();
+        let mut columns = passed(bases, &self.rows[rows.clone()], asked, kept, output)?;
         columns.extend(self.aggregates(bases, asked, past, kept)?);
         let batch = Batch::new(RecordBatch::try_new(Arc::clone(output), columns)?);
         let batch = match positions {
             None => batch,
             Some(Tells::Position) => batch.with_positions(Arc::new(places::positions(bases, None))),
             Some(Tells::Content) => {
-                batch.with_positions(Arc::new(places::positions(bases, Some(&hashes(kept, &self.rows)?))))
+                batch.with_positions(Arc::new(places::positions(bases, Some(&hashes(kept, &self.rows[rows.clone()])?))))
             }
         };
-        kept.release_all(self.rows.drain(..));
+        self.given = rows.end;
+        kept.release_all(self.rows[rows].iter().copied());
         Ok(batch)
     }
 
@@ -502,12 +558,13 @@ impl Chunk {
         past: &Past,
         kept: &Kept,
     ) -> Result<ArrayRef> {
+        let (rows, count) = (self.given..self.given + bases.len(), bases.len());
         if let Some(Summed::Row(_)) = asked.summed[call] {
             let value = asked.layout.calls[call].0[0];
-            return kept.gather_some(value, &self.picked[call], &asked.functions[call].output());
+            return kept.gather_some(value, &self.picked[call][rows], &asked.functions[call].output());
         }
         let Followed { rows: followed, results } = std::mem::take(&mut self.followed[call]);
-        if followed.len() == self.rows.len() {
+        if followed.len() == count {
             return in_order(&followed, &results);
         }
         let accumulator = &mut self.accumulators[call];
@@ -516,7 +573,7 @@ impl Chunk {
             // Rows at the end may have seen nothing.
             let arguments = asked.layout.calls[call].0.iter();
             let nothing: Vec<_> = arguments.map(|column| kept.nothing(*column, self.rows[0])).collect();
-            accumulator.update(&nothing, None, &[], self.rows.len())?;
+            accumulator.update(&nothing, None, &[], count)?;
             if has_past {
                 past.merge(call, bases, accumulator.as_mut())?;
             }
@@ -524,24 +581,25 @@ impl Chunk {
             if followed.is_empty() {
                 return Ok(others);
             }
-            let all: Vec<u32> = (0..self.rows.len() as u32).chain(followed).collect();
+            let all: Vec<u32> = (0..count as u32).chain(followed).collect();
             return in_order(&all, &[vec![others], results].concat());
         }
         if let Some(Summed::Times(_)) = asked.summed[call] {
-            let times = self.totals[call].sums.iter().zip(bases);
+            let times = self.totals[call].sums[rows].iter().zip(bases);
             let times =
                 times.map(|(times, base)| *times as i64 + if has_past { past.times(call, base.key) } else { 0 });
             return Ok(Arc::new(Int64Array::from_iter_values(times)));
         }
         let (totals, Sums { counts, sums }) = (asked.totals(call)?, &self.totals[call]);
+        let (counts, sums) = (&counts[rows.clone()], &sums[rows]);
         if self.unsure[frame].are.is_empty()
             && !has_past
             && let Some(results) = totals.results(counts, sums)?
         {
             return Ok(results);
         }
-        let groups: Vec<u32> = (0..self.rows.len() as u32).collect();
-        accumulator.merge(&totals.states(counts, sums)?, &groups, self.rows.len())?;
+        let groups: Vec<u32> = (0..count as u32).collect();
+        accumulator.merge(&totals.states(counts, sums)?, &groups, count)?;
         if has_past {
             past.merge(call, bases, accumulator.as_mut())?;
         }

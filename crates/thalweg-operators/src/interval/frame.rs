@@ -139,6 +139,11 @@ impl Frame {
         matches!(self.bounds, FrameBounds::Range { .. }) && self.most.is_none()
     }
 
+    /// Whether it is all rows from some time before or behind a row to another.
+    pub fn has_span(&self) -> bool {
+        matches!(self.bounds, FrameBounds::Range { from: Some(_), .. }) && self.most.is_none()
+    }
+
     /// Whether a row is looked at itself.
     pub fn sees_itself(&self) -> bool {
         let is_within = match self.bounds {

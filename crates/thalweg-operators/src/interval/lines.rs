@@ -25,6 +25,9 @@ const SPARSE: usize = 8;
 /// So few rows are looked at one by one.
 const SHORT: usize = 32;
 
+/// So many rows look for others in two halves, side by side.
+const LONG: usize = 512;
+
 /// So many keys ahead their memory is asked for, where there are too many for the caches: what is known of a key, then its columns, then
 /// what these lead to.
 const AHEAD: [usize; 3] = [24, 16, 8];
@@ -102,7 +105,7 @@ impl Line {
             // What is not far is found on the way.
             if is_before && times.len() - near <= SHORT { near } else { search(times, near, |time| time < limit) }
         };
-        let [mut one, mut two] = [first(near[0], one), first(near[1], two)];
+        let [one, two] = [first(near[0], one), first(near[1], two)];
         let [found_one, found_two] = found.map(|found| {
             let start = found.len();
             found.resize(start + limits[0].len(), 0);
@@ -118,17 +121,12 @@ impl Line {
             }
             return;
         }
-        // Nobody could foretell a branch here, and neither list waits for the other. What is found is written until the next one's turn.
-        let (mut first, mut second) = (0, 0);
-        let count = limits[0].len();
-        while first < count && second < count && one < times.len() && two < times.len() {
-            let is_earlier = [times[one] < limits[0][first], times[two] < limits[1][second]];
-            (found_one[first], found_two[second]) = (one, two);
-            (one, two) = (one + usize::from(is_earlier[0]), two + usize::from(is_earlier[1]));
-            (first, second) = (first + usize::from(!is_earlier[0]), second + usize::from(!is_earlier[1]));
+        let walks = [Walk::new(one, limits[0], found_one), Walk::new(two, limits[1], found_two)];
+        if limits[0].len() < LONG {
+            return Walk::all(walks, times);
         }
-        rest(times, limits[0], one, first, found_one);
-        rest(times, limits[1], two, second, found_two);
+        let [[one, two], [three, four]] = walks.map(|walk| walk.halves(times));
+        Walk::all([one, two, three, four], times);
     }
 
     /// Where a row stands, or would; looked for from `near` on.
@@ -142,6 +140,17 @@ impl Line {
     /// One of the running totals, and how many rows before the first are in it; `None` if no row has come yet.
     pub fn running(&self, number: usize) -> Option<(&Running, usize)> {
         Some((self.running.get(number)?, self.gone))
+    }
+
+    /// Begins anew with rows of these times, of which nothing else is known but what they add to each of the totals.
+    pub fn fill(&mut self, times: impl Iterator<Item = i64>, amounts: &[Amounts]) {
+        self.clear();
+        self.times.extend(times);
+        self.running.resize_with(amounts.len(), Running::default);
+        self.running
+            .iter_mut()
+            .zip(amounts)
+            .for_each(|(running, amounts)| running.append(amounts, 0..self.times.len()));
     }
 
     /// Drops all rows, and keeps their memory.
@@ -160,7 +169,8 @@ impl Line {
         prefetch(&self.running, 0);
     }
 
-    fn bytes(&self) -> usize {
+    /// How many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
         let running: usize = self.running.iter().map(Running::bytes).sum();
         self.entries.capacity() * size_of::<Entry>() + self.times.capacity() * size_of::<i64>() + running
     }
@@ -181,15 +191,54 @@ impl Line {
     }
 }
 
-/// How many rows are earlier than each of some times, from one of these on; so many are earlier than that at least.
-fn rest(times: &[i64], limits: &[i64], mut row: usize, mut next: usize, found: &mut [usize]) {
-    while next < limits.len() && row < times.len() {
-        let is_earlier = times[row] < limits[next];
-        found[next] = row;
-        row += usize::from(is_earlier);
-        next += usize::from(!is_earlier);
+/// Looks for how many rows are earlier than each of some times, which ascend.
+struct Walk<'a> {
+    /// So many are earlier than the next one at least.
+    row: usize,
+    limits: &'a [i64],
+    next: usize,
+    found: &'a mut [usize],
+}
+
+impl<'a> Walk<'a> {
+    fn new(row: usize, limits: &'a [i64], found: &'a mut [usize]) -> Self {
+        Self { row, limits, next: 0, found }
     }
-    found[next..].fill(row);
+
+    /// Two, of which neither waits for the other.
+    fn halves(self, times: &[i64]) -> [Self; 2] {
+        let middle = self.limits.len() / 2;
+        let (limits, others) = self.limits.split_at(middle);
+        let (found, found_others) = self.found.split_at_mut(middle);
+        let row = self.row + others.first().map_or(0, |limit| times[self.row..].partition_point(|time| time < limit));
+        [Self::new(self.row, limits, found), Self::new(row, others, found_others)]
+    }
+
+    fn is_over(&self, times: &[i64]) -> bool {
+        self.row >= times.len() || self.next >= self.limits.len() || self.next >= self.found.len()
+    }
+
+    /// Passes a row, or knows of a time. What is found is written until the next one's turn: nobody could foretell a branch here.
+    #[inline(always)]
+    fn step(&mut self, times: &[i64]) {
+        let is_earlier = times[self.row] < self.limits[self.next];
+        self.found[self.next] = self.row;
+        self.row += usize::from(is_earlier);
+        self.next += usize::from(!is_earlier);
+    }
+
+    /// To the end of each, side by side: a step waits for the one before.
+    fn all<const N: usize>(mut walks: [Self; N], times: &[i64]) {
+        while walks.iter().all(|walk| !walk.is_over(times)) {
+            walks.iter_mut().for_each(|walk| walk.step(times));
+        }
+        for mut walk in walks {
+            while !walk.is_over(times) {
+                walk.step(times);
+            }
+            walk.found[walk.next..].fill(walk.row);
+        }
+    }
 }
 
 /// How many of the first rows are before something, looked for in steps that double from `near` on, either way.
@@ -351,6 +400,17 @@ impl Lines {
         // They come again, and are no more rows than there were. No memory is given back meanwhile.
         self.rows -= taken.len() - before;
         self.grown = self.grown.saturating_sub(taken.len() - before);
+    }
+
+    /// Takes all rows, key by key.
+    pub fn take_all(&mut self, taken: &mut Vec<Entry>) {
+        for line in &mut self.lines {
+            taken.extend_from_slice(line.rows());
+            self.bytes -= line.bytes();
+            *line = Line::default();
+        }
+        self.near.fill(0..0);
+        (self.rows, self.grown) = (0, 0);
     }
 
     /// How many rows there are.

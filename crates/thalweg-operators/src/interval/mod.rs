@@ -6,7 +6,7 @@
 //! * [`frame`]: which rows around a row are looked at
 //! * [`input`]: rows as they arrive
 //! * [`waiting`]: rows that wait for the watermark; [`slices`] those that do so for long
-//! * [`lines`]: the rows of each key, in the order of time
+//! * [`lines`]: the rows of each key, in the order of time; [`sweep`]: rows without an index
 //! * [`order`]: sorts rows by key and time
 //! * [`kept`]: the values of rows that wait, or may be looked at, and [`spare`] the memory of those that are gone
 //! * [`totals`]: running totals over the rows of a key, and [`blocks`]: states of blocks of them
@@ -36,6 +36,7 @@ pub mod places;
 pub mod saved;
 pub mod slices;
 pub mod spare;
+pub mod sweep;
 pub mod totals;
 pub mod waiting;
 

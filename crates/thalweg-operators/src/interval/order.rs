@@ -99,7 +99,7 @@ impl Sorter {
 }
 
 /// How many bits a number has.
-fn bits(number: u64) -> u32 {
+pub fn bits(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
 }
 
@@ -149,7 +149,7 @@ fn tell_apart<E>(entries: &mut [Entry], by: By, hashes: impl Fn(&[At]) -> Result
 
 /// Words that are sorted.
 #[derive(Debug)]
-struct Words<W> {
+pub struct Words<W> {
     words: Vec<W>,
     /// Where they go from.
     other: Vec<W>,
@@ -164,7 +164,7 @@ impl<W> Default for Words<W> {
 }
 
 /// What has digits.
-trait Word: Copy + Default {
+pub trait Word: Copy + Default + Ord {
     /// The lowest bits of what is above so many.
     fn digit(self, shift: u32, mask: usize) -> usize;
 }
@@ -184,10 +184,15 @@ impl Word for u128 {
 }
 
 impl<W: Word> Words<W> {
-    /// Sorts words by so many of their bits above the lowest ones, the lowest digit first.
-    fn sort(&mut self, words: impl Iterator<Item = W>, lowest: u32, of: u32) -> &[W] {
+    /// Sorts words by so many of their bits above the lowest ones, the lowest digit first. Of words that are the same there the smaller one
+    /// comes before.
+    pub fn sort(&mut self, words: impl Iterator<Item = W>, lowest: u32, of: u32) -> &[W] {
         self.words.clear();
         self.words.extend(words);
+        if self.words.len() < FEW {
+            self.words.sort_unstable();
+            return &self.words;
+        }
         self.other.clear();
         self.other.resize(self.words.len(), W::default());
         let widest = bits(self.words.len() as u64).clamp(FEW_BITS, DIGIT);
@@ -203,9 +208,40 @@ impl<W: Word> Words<W> {
         &self.words
     }
 
-    fn bytes(&self) -> usize {
+    /// The same for words that are nearly in order but for their highest bits: only by these, and then the few that stand too far behind move.
+    /// Sorts by all bits if they are not few.
+    pub fn sort_nearly(&mut self, words: impl Iterator<Item = W>, lowest: u32, of: u32, highest: u32) -> (&[W], bool) {
+        self.sort(words, lowest + of - highest, highest);
+        let is_sorted = insert(&mut self.words);
+        if !is_sorted {
+            let words = std::mem::take(&mut self.words);
+            self.sort(words.iter().copied(), lowest, of);
+        }
+        (&self.words, is_sorted)
+    }
+
+    /// How many bytes of memory it keeps.
+    pub fn bytes(&self) -> usize {
         (self.words.capacity() + self.other.capacity()) * size_of::<W>() + self.places.capacity() * size_of::<u32>()
     }
+}
+
+/// Sorts words where each is few places behind its own, on the average; whether all are.
+fn insert<W: Copy + Ord>(words: &mut [W]) -> bool {
+    let mut left = 2 * words.len();
+    for place in 1..words.len() {
+        let word = words[place];
+        let before = words[..place].iter().rev().take(left).take_while(|other| **other > word).count();
+        if before > 0 {
+            words.copy_within(place - before..place, place - before + 1);
+            words[place - before] = word;
+            left -= before;
+            if left == 0 {
+                return false;
+            }
+        }
+    }
+    true
 }
 
 /// Puts words in the order of a digit.
@@ -264,6 +300,25 @@ mod tests {
             let mut order = Vec::new();
             sorter.by_key(&rows, &mut order);
             assert_eq!(order, expected, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn words_that_are_nearly_in_order_are_sorted_and_others_too() {
+        for (seed, disorder) in (0..60).zip([1, 5, 5_000].into_iter().cycle()) {
+            let random = &mut StdRng::seed_from_u64(seed);
+            let count = *[0, 1, FEW as u64, 4_000].choose(random).unwrap();
+            let word = |number: u64| {
+                let time = number + random.random_range(0..disorder);
+                (random.random_range(0..7) << 20 | time) << 12 | number
+            };
+            let words: Vec<u64> = (0..count).map(word).collect();
+            let mut sorted = words.clone();
+            sorted.sort_unstable();
+            let mut sorter = Words::default();
+            let (found, were_nearly) = sorter.sort_nearly(words.into_iter(), 12, 23, 3);
+            assert_eq!(found, sorted, "seed {seed}");
+            assert!(count < 4_000 || were_nearly == (disorder < 5_000), "seed {seed}");
         }
     }
 

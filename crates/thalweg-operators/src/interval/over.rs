@@ -20,6 +20,7 @@ use super::{
     past::Past,
     places::Tells,
     saved::{self, Saved, divided, together},
+    sweep::Sweep,
     waiting::Waiting,
 };
 use crate::aggregate::{Call, groups::KeyEncoder, values::Values};
@@ -55,7 +56,9 @@ pub struct Over {
     pub(super) past: Past,
     pub(super) kept: Kept,
     pub(super) lines: Lines,
-    /// Rows that may be seen.
+    /// Rows that may be seen where they are not in lines, if that can be.
+    pub(super) sweep: Option<Sweep>,
+    /// Rows that may be seen, and wait.
     members: Waiting,
     /// Rows of the first input that wait for those that they see.
     bases: Waiting,
@@ -66,6 +69,8 @@ pub struct Over {
     /// Those of them whose results are being computed, if this has begun.
     pub(super) chunk: Chunk,
     begun: bool,
+    /// Whether the results of all rows that are next are found.
+    is_swept: bool,
     pub(super) sorter: Sorter,
 }
 
@@ -136,6 +141,7 @@ impl Over {
         );
         let back = back.collect::<Option<Vec<_>>>().map(|back| back.into_iter().max().unwrap_or(0));
         let spared = asked.frames.iter().filter(|looked| !looked.has_past);
+        let sweep = asked.can_sweep().then(Sweep::new);
         Ok(Self {
             ahead: ahead.max().unwrap_or(0),
             back,
@@ -153,6 +159,7 @@ impl Over {
             allowed: allowed.0,
             reached: Timestamp::MIN,
             kept: Kept::default(),
+            sweep,
             members: Waiting::default(),
             bases: Waiting::default(),
             due: Vec::new(),
@@ -160,6 +167,7 @@ impl Over {
             done: 0,
             chunk: Chunk::default(),
             begun: false,
+            is_swept: false,
             sorter: Sorter::default(),
         })
     }
@@ -172,11 +180,32 @@ impl Over {
     /// Puts rows that are due into the order of their keys, and finds those whose results are next.
     fn advance(&mut self) -> Result<()> {
         let final_before = self.final_before();
-        self.members.take(self.reached.0, &mut self.due);
-        self.append()?;
-        let Self { kept, bases, ready, sorter, .. } = self;
+        let Self { kept, members, bases, due, ready, sorter, .. } = self;
+        members.take(self.reached.0, due);
         bases.take(final_before.0, ready);
-        sorter.sort(ready, By::Time, |rows| hashes(kept, rows))
+        sorter.sort(ready, By::Time, |rows| hashes(kept, rows))?;
+        self.is_swept = self.is_swept_at_once()?;
+        if self.is_swept { Ok(()) } else { self.append() }
+    }
+
+    /// Finds the results of all rows that are next without an index, where that costs less; if not, rows that may be seen are due.
+    fn is_swept_at_once(&mut self) -> Result<bool> {
+        let Self { sweep: Some(sweep), lines, due, ready, asked, kept, chunk, .. } = self else { return Ok(false) };
+        let was_on = sweep.is_on();
+        if !sweep.choose(due.len(), ready.len(), if was_on { sweep.rows().len() } else { lines.rows() }) {
+            sweep.give(due);
+            return Ok(false);
+        }
+        if !was_on {
+            lines.take_all(due);
+        }
+        sweep.put(due);
+        if !ready.is_empty() && !sweep.look(ready, asked, kept, chunk)? {
+            sweep.give(due);
+            self.sweep = None;
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     /// Appends the rows that are due to those of their keys.
@@ -191,10 +220,19 @@ impl Over {
         Ok(())
     }
 
+    /// The rows that may be seen, where they are not in lines.
+    fn swept(&self) -> &[Entry] {
+        self.sweep.as_ref().map_or(&[], Sweep::rows)
+    }
+
     /// Looks on at what the next rows see, a batch of them at most; returns which these are once all is found.
     pub(super) fn look(&mut self) -> Result<Option<Range<usize>>> {
         let Self { asked, lines, kept, sorter, chunk, .. } = self;
         let next = self.done..self.ready.len().min(self.done + self.batch_rows);
+        if self.is_swept {
+            self.done = next.end;
+            return Ok(Some(next));
+        }
         let bases = &self.ready[next.clone()];
         if !std::mem::replace(&mut self.begun, true) {
             chunk.begin(bases, asked, lines, kept, sorter)?;
@@ -219,10 +257,13 @@ impl Over {
 
     /// Drops rows that nobody will look at any more; returns how long they were there for nobody.
     pub(super) fn drop_unseen(&mut self) -> Result<Interval> {
-        let Self { kept, lines, past, asked, back, spared, .. } = self;
+        let Self { kept, lines, sweep, past, asked, back, spared, .. } = self;
         let mut lag = Interval::ZERO;
         if let Some(back) = back {
             let next = self.reached.minus(Interval(self.ahead));
+            if let Some(sweep) = sweep.as_mut().filter(|sweep| sweep.is_on()) {
+                return Ok(sweep.expire(next.minus(Interval(*back)).0, |gone| kept.release_all(gone)));
+            }
             let before = |rows: &[Entry]| {
                 let before = spared.iter().map(|spared| spared.before(rows, next.0)).min().unwrap_or(rows.len());
                 // Rows of a time go together, since times are counted.
@@ -249,11 +290,12 @@ impl Over {
     /// Drops what nobody will look at any more; returns how long it was there for nobody.
     fn expire(&mut self) -> Result<Interval> {
         let lag = self.drop_unseen()?;
-        let Self { lines, past, members, bases, .. } = self;
-        let waiting = members.rows() + bases.rows() + past.keys();
+        let Self { lines, sweep, past, members, bases, .. } = self;
+        let swept = sweep.as_ref().map_or(&[][..], Sweep::rows);
+        let waiting = members.rows() + bases.rows() + past.keys() + swept.len();
         if lines.is_sparse(waiting) {
             let mut is_wanted: Vec<bool> = (0..lines.keys() as u32).map(|key| past.has(key)).collect();
-            members.iter().chain(bases.iter()).for_each(|entry| is_wanted[entry.key as usize] = true);
+            members.iter().chain(bases.iter()).chain(swept).for_each(|entry| is_wanted[entry.key as usize] = true);
             let moved = lines.forget_keys(|key| is_wanted[key as usize]);
             past.renumber(&moved);
             let renumber = |entry: &mut Entry| {
@@ -262,6 +304,7 @@ impl Over {
             };
             members.retain(renumber);
             bases.retain(renumber);
+            sweep.iter_mut().for_each(|sweep| sweep.retain(renumber));
         }
         Ok(lag)
     }
@@ -374,7 +417,8 @@ impl Over {
         part: Option<Part>,
     ) -> Result<Vec<Snapshot>> {
         let (has_members, has_bases) = (part != Some(Part::Waiting), part != Some(Part::Seen));
-        let members = self.lines.iter().chain(self.members.iter()).map(|entry| (*entry, IS_MEMBER));
+        let members = self.lines.iter().chain(self.swept()).chain(self.members.iter());
+        let members = members.map(|entry| (*entry, IS_MEMBER));
         let members = members.filter(|_| has_members);
         let bases = bases.map(|entry| (*entry, IS_BASE)).filter(|_| has_bases);
         let divided = divided(members.chain(bases), places, count).into_iter().enumerate();
@@ -401,17 +445,18 @@ impl Over {
 
     /// Drops all there is of keys that have a place.
     pub(super) fn drop_placed(&mut self, places: &[Option<usize>]) -> Result<()> {
-        let Self { kept, lines, past, members, bases, .. } = self;
+        let Self { kept, lines, sweep, past, members, bases, .. } = self;
         lines.forget(|key| places[key as usize].is_some(), |at| kept.release(at));
-        for waiting in [members, bases] {
-            waiting.retain(|entry| {
-                let stays = places[entry.key as usize].is_none();
-                if !stays {
-                    kept.release(entry.at);
-                }
-                stays
-            });
-        }
+        let mut stays = |entry: &mut Entry| {
+            let stays = places[entry.key as usize].is_none();
+            if !stays {
+                kept.release(entry.at);
+            }
+            stays
+        };
+        members.retain(&mut stays);
+        bases.retain(&mut stays);
+        sweep.iter_mut().for_each(|sweep| sweep.retain(&mut stays));
         past.forget(|key| places[key as usize].is_some())
     }
 }
@@ -445,7 +490,10 @@ impl Over {
             }
         }
         self.past.load(snapshot, key_columns, &mut self.lines, &self.asked)?;
-        self.append()?;
+        match &mut self.sweep {
+            Some(sweep) if sweep.is_on() => sweep.put(&mut self.due),
+            _ => self.append()?,
+        }
         Ok(bases)
     }
 }
@@ -483,6 +531,7 @@ impl State for Over {
         let waiting = self.members.bytes() + self.bases.bytes();
         self.kept.bytes()
             + self.lines.bytes()
+            + self.sweep.as_ref().map_or(0, Sweep::bytes)
             + self.past.bytes()
             + waiting
             + entries * size_of::<Entry>()
@@ -491,7 +540,7 @@ impl State for Over {
     }
 
     fn held(&self) -> Vec<Held> {
-        let (seen, waiting) = (self.lines.rows(), self.members.rows().max(self.bases.rows()));
+        let (seen, waiting) = (self.lines.rows() + self.swept().len(), self.members.rows().max(self.bases.rows()));
         match (seen, waiting) {
             (0, 0) => Vec::new(),
             _ => vec![

@@ -7,21 +7,27 @@ use thalweg_core::Timestamp;
 use super::{entry::Entry, waiting::Run};
 
 /// There are no more slices than this; rows of later times wait as they came.
-const MOST: usize = 1024;
+const MOST: usize = 4096;
 
 /// The memory of so many slices stays for those to come.
-const SPARE: usize = 4;
+const SPARE: usize = 16;
 
-/// Where time goes so many times as far at once as a slice is long, or a slice is so many times as long, they get another length.
+/// Time goes over so many slices at once, at least, so that few rows are looked at before they are due.
+const PARTS: i64 = 4;
+
+/// Where time goes so many times as far as it did when slices got their length, or this is so many times as far, they get another.
 const UNLIKE: i64 = 8;
+
+/// Rows wait for long if time has to go on so many times.
+const LONG: i64 = 4;
 
 /// Slices of one length, one after the other.
 #[derive(Debug, Default)]
 pub struct Slices {
-    slices: VecDeque<Run>,
-    /// The number of the first one, and how long each is.
+    slices: VecDeque<Vec<Entry>>,
+    /// The number of the first one, and how long each is, as a power of two.
     first: i64,
-    width: i64,
+    width: u32,
     /// How far time has come, and how far it goes at once, about.
     reached: Option<i64>,
     step: i64,
@@ -43,15 +49,23 @@ impl Slices {
             0 => step,
             last => (last / 4 * 3 + step.min(last.saturating_mul(UNLIKE)) / 4).max(1),
         };
-        let is_unlike = self.step / UNLIKE > self.width || self.width / UNLIKE > self.step;
+        let width = (1 << self.width) * PARTS;
+        let is_unlike = self.step / UNLIKE > width || width / UNLIKE > self.step.max(PARTS);
         if is_unlike && !self.slices.is_empty() {
-            for mut slice in std::mem::take(&mut self.slices) {
-                self.divide(&mut slice);
-                if !slice.entries.is_empty() {
-                    self.others.push(slice);
+            for slice in std::mem::take(&mut self.slices) {
+                let mut run = Run::new(Vec::new());
+                slice.into_iter().for_each(|entry| run.put_one(entry));
+                self.divide(&mut run);
+                if !run.entries.is_empty() {
+                    self.others.push(run);
                 }
             }
         }
+    }
+
+    /// Whether the last of some rows, one of this time, waits for long once time has come to `end`.
+    pub fn waits_long(&self, time: i64, end: i64) -> bool {
+        self.step > 0 && time.saturating_sub(end) > self.step.saturating_mul(LONG)
     }
 
     /// Takes rows, but for those that are due so late that there is no slice for them.
@@ -59,38 +73,47 @@ impl Slices {
         let Self { slices, first, width, step, spare, .. } = self;
         let Some(entry) = run.entries.first() else { return };
         if slices.is_empty() {
-            *width = (*step).max(1);
-            *first = entry.time.div_euclid(*width);
+            *width = (*step / PARTS).max(1).ilog2();
+            *first = entry.time >> *width;
         }
-        let mut next = || Run::new(spare.pop().unwrap_or_default());
-        let mut span = (i64::MAX, i64::MIN);
-        run.entries.retain(|entry| {
-            let slice = entry.time.div_euclid(*width);
-            let (before, place) = (first.saturating_sub(slice).max(0), slice.saturating_sub(*first).max(0));
-            if place >= MOST as i64 || before.saturating_add(slices.len() as i64) > MOST as i64 {
-                span = (span.0.min(entry.time), span.1.max(entry.time));
-                return true;
+        let slice = |entry: &Entry| entry.time >> *width;
+        // Those before the first slice come first, which is then where they are.
+        let earliest = (run.span.0 >> *width).min(*first);
+        if first.saturating_sub(earliest).saturating_add(slices.len() as i64) <= MOST as i64 {
+            (earliest..*first).for_each(|_| slices.push_front(spare.pop().unwrap_or_default()));
+            *first = earliest;
+        }
+        let has_slice = *first..first.saturating_add(MOST as i64);
+        let last = has_slice.end.min((run.span.1 >> *width).saturating_add(1));
+        while first.saturating_add(slices.len() as i64) < last {
+            slices.push_back(spare.pop().unwrap_or_default());
+        }
+        let mut others = Run::new(Vec::new());
+        let slices = slices.make_contiguous();
+        for entry in run.entries.drain(..) {
+            match slices.get_mut(usize::try_from(slice(&entry) - *first).unwrap_or(usize::MAX)) {
+                Some(slice) => slice.push(entry),
+                None => others.put_one(entry),
             }
-            (0..before).for_each(|_| slices.push_front(next()));
-            *first -= before;
-            while slices.len() <= place as usize {
-                slices.push_back(next());
-            }
-            slices[place as usize].put_one(*entry);
-            false
-        });
-        run.span = span;
+        }
+        run.entries.append(&mut others.entries);
+        run.span = others.span;
     }
 
     /// Takes the rows with a time before `end`.
     pub fn take(&mut self, end: i64, due: &mut Vec<Entry>) {
         let Self { slices, first, width, spare, .. } = self;
-        let count = end.div_euclid((*width).max(1)).saturating_sub(*first).saturating_add(1);
-        let count = usize::try_from(count).unwrap_or(0).min(slices.len());
-        slices.iter_mut().take(count).for_each(|slice| slice.take(end, due));
-        while slices.front().is_some_and(|slice| slice.entries.is_empty()) {
+        while *first < end >> *width
+            && let Some(mut slice) = slices.pop_front()
+        {
+            due.append(&mut slice);
+            if spare.len() < SPARE {
+                spare.push(slice);
+            }
             *first += 1;
-            spare.extend(slices.pop_front().map(|slice| slice.entries).filter(|_| spare.len() < SPARE));
+        }
+        if let Some(slice) = slices.front_mut().filter(|_| *first == end >> *width) {
+            due.extend(slice.extract_if(.., |entry| entry.time < end));
         }
     }
 
@@ -99,20 +122,19 @@ impl Slices {
         self.others.drain(..)
     }
 
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Run> {
+    /// The rows of each.
+    pub fn iter(&self) -> impl Iterator<Item = &Vec<Entry>> {
         self.slices.iter()
     }
 
     /// Changes all rows, or drops them; not their times.
     pub fn retain(&mut self, mut keep: impl FnMut(&mut Entry) -> bool) {
-        self.slices.iter_mut().for_each(|slice| slice.entries.retain_mut(&mut keep));
+        self.slices.iter_mut().for_each(|slice| slice.retain_mut(&mut keep));
     }
 
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
-        let entries = self.slices.iter().map(|slice| &slice.entries).chain(&self.spare);
-        let rows: usize = entries.map(|entries| entries.capacity() * size_of::<Entry>()).sum();
-        rows + self.slices.capacity() * size_of::<Run>()
+        let rows: usize = self.slices.iter().chain(&self.spare).map(|rows| rows.capacity() * size_of::<Entry>()).sum();
+        rows + self.slices.capacity() * size_of::<Vec<Entry>>()
     }
 }

@@ -486,7 +486,17 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
             excludes_time: random.random_bool(0.2),
             excludes_base: random.random_bool(0.3),
         };
-        let frames = [frame(random), frame(random)];
+        let mut frames = [frame(random), frame(random)];
+        // Without others, counts and sums over a span need no index.
+        let aggregates = if seed % 2 == 1 { 2 } else { calls().len() };
+        if aggregates == 2 && random.random_bool(0.8) {
+            frames.iter_mut().for_each(|frame| {
+                (frame.bounds, frame.most) = (*bounds[..6].choose(random).unwrap(), None);
+                (frame.excludes_row, frame.excludes_time) = (false, false);
+            });
+            let excludes_base = random.random_bool(0.5);
+            frames.iter_mut().for_each(|frame| frame.excludes_base = excludes_base);
+        }
         let is_union = random.random_bool(0.6);
         let keys = *[1, 5, 40].choose(random).unwrap();
         let count = random.random_range(0..250);
@@ -494,13 +504,13 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
         if !is_union {
             rows[1].clear();
         }
-        let whole = (0..8).map(|i| Field::new(format!("a{i}"), DataType::Int64, true));
+        let whole = (0..2 * aggregates).map(|i| Field::new(format!("a{i}"), DataType::Int64, true));
         // Perhaps without the value.
         let passes = if seed % 3 == 0 { vec![0, 1, 3] } else { vec![0, 1, 2, 3] };
         let passed = passes.iter().map(|column: &usize| fields()[*column].clone());
         let output: SchemaRef = Arc::new(Schema::new(passed.chain(whole).collect::<Vec<_>>()));
         let parts = |output: SchemaRef| {
-            let calls = [calls(), calls()].concat();
+            let calls = [&calls()[..aggregates], &calls()[..aggregates]].concat();
             let input = || Input { has_own_positions: seed % 4 == 0, ..input() };
             let over = || over::OverInput { input: input(), calls: calls.clone() };
             over::Parts {
@@ -508,7 +518,7 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
                 input_of: vec![0, 1],
                 key_types: vec![DataType::Int64],
                 passes: passes.clone(),
-                frames: frames.iter().map(|frame| (frame.clone(), 4)).collect(),
+                frames: frames.iter().map(|frame| (frame.clone(), aggregates)).collect(),
                 output,
                 batch_rows: 9,
                 key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
@@ -521,7 +531,9 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
         let eager = || Box::new(EagerOver::new(parts(with_op(&output))).unwrap()) as Box<dyn Operator>;
         let [one, two] = frames.each_ref().map(|frame| aggregated(frame, &rows[0], &rows[1]));
         let both = one.iter().zip(&two).map(|(one, two)| {
-            let values = one.split(' ').chain(two.split(' ').skip(4)).enumerate();
+            let of_frame = |skipped| move |(column, _): &(usize, &str)| (skipped..4 + aggregates).contains(column);
+            let of_one = one.split(' ').enumerate().filter(of_frame(0));
+            let values = of_one.chain(two.split(' ').enumerate().filter(of_frame(4)));
             let shown = values.filter(|(column, _)| *column > 3 || passes.contains(column));
             shown.map(|(_, value)| value).collect::<Vec<_>>().join(" ")
         });
@@ -683,20 +695,21 @@ fn what_nobody_can_see_any_more_takes_no_memory() {
         Arc::new(Schema::new([fields(), whole].concat()))
     };
     let frame = Frame {
-        bounds: FrameBounds::Range { from: Some(Interval(-100)), to: Interval(0) },
+        bounds: FrameBounds::Range { from: Some(Interval(-50)), to: Interval(0) },
         most: None,
         excludes_row: false,
         excludes_time: false,
         excludes_base: false,
     };
     let over = |output: SchemaRef| {
+        let calls = || calls().into_iter().take(output.fields().len() - fields().len()).collect::<Vec<_>>();
         let over = || over::OverInput { input: input(), calls: calls() };
         over::Parts {
             inputs: vec![over(), over()],
             input_of: vec![0, 1],
             key_types: vec![DataType::Int64],
             passes: (0..fields().len()).collect(),
-            frames: vec![(frame.clone(), 4)],
+            frames: vec![(frame.clone(), calls().len())],
             output,
             batch_rows: 1000,
             key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
@@ -722,23 +735,35 @@ fn what_nobody_can_see_any_more_takes_no_memory() {
         allowed: Interval(0),
     };
     let final_over = || Box::new(Over::new(over(Arc::clone(&output))).unwrap()) as Box<dyn Operator>;
+    // All columns, a count, and a sum.
+    let sums: SchemaRef = Arc::new(output.project(&(0..fields().len() + 2).collect::<Vec<_>>()).unwrap());
+    let final_sums = || Box::new(Over::new(over(Arc::clone(&sums))).unwrap()) as Box<dyn Operator>;
     let eager_over = || Box::new(EagerOver::new(over(with_op(&output))).unwrap()) as Box<dyn Operator>;
     let final_join = || Box::new(IntervalJoin::new(join(Arc::clone(&pair))).unwrap()) as Box<dyn Operator>;
     let eager_join = || Box::new(EagerJoin::new(join(with_op(&pair))).unwrap()) as Box<dyn Operator>;
-    let all: [&dyn Fn() -> Box<dyn Operator>; 4] = [&final_over, &final_join, &eager_over, &eager_join];
-    // Few keys again and again, and keys that never come again.
+    let all: [&dyn Fn() -> Box<dyn Operator>; 5] = [&final_over, &final_sums, &final_join, &eager_over, &eager_join];
+    // Few keys again and again, and keys that come once more.
     for keys in [10, 1_000_000] {
-        for make in all {
+        for (number, make) in all.into_iter().enumerate() {
             let mut team = Team::new(make, 1);
             let bytes = |team: &mut Team<'_>| team.members[0].state().unwrap().bytes();
             for step in 0..400 {
                 for port in 0..2 {
                     let row = |i: i64| {
                         let time = step * 100 + i;
-                        Row { time, key: Some((time * 7 + 3) % keys), value: Some(i), position: time }
+                        let key = if keys == 10 { (time * 7 + 3) % keys } else { (time / 50 + 1) / 2 * 50 + time % 50 };
+                        Row { time, key: Some(key), value: Some(i), position: time }
                     };
                     team.put(port, &(0..100).map(row).collect::<Vec<_>>(), 5000);
                     team.advance(port, Timestamp(step * 100 + 100), 5000);
+                }
+                if keys > 10 && number < 2 {
+                    // Each sees itself, the row of its time in the other input, and those of 50 before if these have its key.
+                    let is_right = |row: &String| {
+                        let values: Vec<i64> = row.split(' ').take(5).map(|value| value.parse().unwrap()).collect();
+                        values[4] == if values[0] > 50 && values[0] % 100 < 50 { 4 } else { 2 }
+                    };
+                    assert!(team.found[0].iter().all(is_right), "step {step}: {:?}", team.found[0]);
                 }
                 team.found[0].clear();
                 assert!(bytes(&mut team) < 3_000_000, "{keys} keys, step {step}: {} bytes", bytes(&mut team));

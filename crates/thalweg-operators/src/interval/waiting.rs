@@ -94,10 +94,18 @@ impl Waiting {
         }
         slices.go(end);
         runs.extend(slices.others());
+        for run in runs.iter_mut().filter(|run| run.splits == 0) {
+            if slices.waits_long(run.span.1, end) {
+                slices.divide(run);
+                // What there is no slice for is not divided again.
+                run.splits = PATIENCE;
+            }
+        }
         slices.take(end, due);
         runs.retain_mut(|run| {
+            let splits = run.splits;
             run.take(end, due);
-            if run.splits == PATIENCE {
+            if splits < PATIENCE && run.splits == PATIENCE {
                 slices.divide(run);
             }
             if run.entries.is_empty() && spare.len() < SPARE {
@@ -114,13 +122,9 @@ impl Waiting {
         self.rows
     }
 
-    fn all(&self) -> impl Iterator<Item = &Run> {
-        self.runs.iter().chain(self.slices.iter())
-    }
-
     /// All rows that wait.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.all().flat_map(|run| &run.entries)
+        self.runs.iter().map(|run| &run.entries).chain(self.slices.iter()).flatten()
     }
 
     /// Changes all rows that wait, or drops them; not their times.
@@ -130,7 +134,7 @@ impl Waiting {
             run.entries.retain_mut(&mut keep);
             !run.entries.is_empty()
         });
-        self.rows = self.all().map(|run| run.entries.len()).sum();
+        self.rows = self.iter().count();
     }
 
     /// How many bytes of memory they take.

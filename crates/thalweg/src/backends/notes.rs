@@ -34,7 +34,7 @@ fn windows(plan: &Plan) -> HashMap<NodeId, Vec<&'static str>> {
     let ways = |(id, over): (NodeId, &node::Over)| {
         // Running what cannot be is an error, which says why.
         let (inputs, frames) = looked(plan, id, over).ok()?;
-        let ways = ways(&inputs, &frames, &over.passes).ok()?;
+        let ways = ways(&inputs, &frames, &over.passes, over.emission).ok()?;
         Some((id, ways.into_iter().map(Way::name).collect()))
     };
     overs.filter_map(ways).collect()

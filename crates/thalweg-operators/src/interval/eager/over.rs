@@ -80,7 +80,9 @@ impl EagerOver {
             (from.min(other_from), to.zip(other_to).map(|(to, other)| to.max(other)))
         });
         let aggregates = parts.frames.iter().map(|(_, count)| count).sum();
-        let (over, answers, outbox) = (Over::new(parts)?, Answers::default(), Outbox::default());
+        let (mut over, answers, outbox) = (Over::new(parts)?, Answers::default(), Outbox::default());
+        // A row looks for others when it comes.
+        over.sweep = None;
         let seen_from = seen_from.unwrap_or((0, Some(0)));
         Ok(Self {
             over,

@@ -1,0 +1,216 @@
+//! Totals over the rows around each row without an index: whenever some rows are looked at, all that may be seen are sorted.
+//!
+//! ```text
+//! may be seen     a 3   a 5   a 9   b 1   b 4   c 2        by key and time, each a word
+//! look at them        a 6              b 3                 two pointers for each end of their frames
+//! ```
+//!
+//! What a row costs does not depend on how many keys there are, and nothing is looked for in memory. But rows that are seen for long are
+//! sorted again and again: where these are many, rows are kept by key, in [`Lines`](super::lines::Lines). [`Sweep::is_on`] says which it is.
+
+use thalweg_core::{Interval, Result, Timestamp};
+use thalweg_plan::node::FrameBounds;
+
+use super::{
+    asked::Asked,
+    chunk::Chunk,
+    entry::{At, Entry},
+    kept::Kept,
+    lines::Line,
+    order::{Words, bits},
+};
+
+/// What it costs to sort a row that has been sorted before, to put a row among those of its key in place of sorting it, and to go over from
+/// the one to the other, for each row: nanoseconds, about.
+const AGAIN: i64 = 25;
+const BY_KEY: i64 = 12;
+/// Tests go over whenever they can.
+const OVER: i64 = if cfg!(test) { 0 } else { 40 };
+
+/// Where rows of a key were far out of order, they are taken to be so this often.
+const PATIENCE: u32 = 64;
+
+/// That time passes counts as so many rows.
+const PASSING: usize = 16;
+
+/// Rows that are sorted whenever some of those that may see them are looked at.
+#[derive(Debug, Default)]
+pub struct Sweep {
+    /// Rows that may be seen, in no order.
+    rows: Vec<Entry>,
+    /// Whether rows are here, and not by key.
+    is_on: bool,
+    /// How much less the other way would have cost since this one was gone.
+    regret: i64,
+    /// Whether rows have been looked at since some were dropped, and how many have come.
+    is_swept: bool,
+    grown: usize,
+    seen: Words<u64>,
+    looked: Words<u64>,
+    places: Vec<At>,
+    /// So many times they are not taken for nearly sorted.
+    patience: u32,
+    /// All rows as if they had one key, whose times tell keys apart.
+    line: Line,
+}
+
+/// How rows become words: keys above times, above the rows' numbers.
+struct Shape {
+    earliest: i64,
+    of_time: u32,
+    of_key: u32,
+    /// Of each of the two lists of rows.
+    numbers: [u32; 2],
+}
+
+impl Shape {
+    /// `None` if they do not fit.
+    fn of(seen: &[Entry], looked: &[Entry], asked: &Asked) -> Option<Self> {
+        let (mut earliest, mut latest, mut largest) = (i64::MAX, i64::MIN, 0);
+        for entry in seen.iter().chain(looked) {
+            (earliest, latest, largest) = (earliest.min(entry.time), latest.max(entry.time), largest.max(entry.key));
+        }
+        // The ends of a frame stay with the key.
+        let (mut before, mut behind) = (0, 0);
+        for looked in &asked.frames {
+            let FrameBounds::Range { from: Some(from), to } = looked.frame.bounds else { return None };
+            let to = to.0.checked_add(1)?;
+            (before, behind) = (before.min(from.0).min(to), behind.max(from.0).max(to));
+        }
+        let earliest = earliest.checked_add(before)?;
+        let of_time = bits(latest.checked_add(behind)?.checked_sub(earliest)? as u64);
+        let numbers = [seen, looked].map(|rows| bits(rows.len().saturating_sub(1) as u64));
+        let of_key = bits(u64::from(largest));
+        // A word without its number is a time as well.
+        (of_time + of_key + numbers[0].max(numbers[1]).max(1) <= u64::BITS).then_some(Self {
+            earliest,
+            of_time,
+            of_key,
+            numbers,
+        })
+    }
+
+    fn words<'a>(&self, rows: &'a [Entry], numbers: u32) -> impl Iterator<Item = u64> + use<'a> {
+        let Self { earliest, of_time, .. } = *self;
+        rows.iter().zip(0..).map(move |(entry, number)| {
+            let high = u64::from(entry.key) << of_time | entry.time.wrapping_sub(earliest) as u64;
+            high << numbers | number
+        })
+    }
+}
+
+impl Sweep {
+    /// Without rows; that there is no index is where it begins.
+    pub fn new() -> Self {
+        Self { is_on: true, ..Self::default() }
+    }
+
+    /// Whether rows are here, and not by key.
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// Says whether rows are here from now on: so many are new, so many are looked at, and so many have been there for longer.
+    pub fn choose(&mut self, new: usize, looked: usize, old: usize) -> bool {
+        let [new, old] = [new + looked, old].map(|rows| i64::try_from(rows).unwrap_or(i64::MAX / 64));
+        let again = if looked > 0 { AGAIN * old } else { 0 };
+        let more = if self.is_on { again - BY_KEY * new } else { BY_KEY * new - again };
+        self.regret = self.regret.saturating_add(more).max(0);
+        if self.regret > OVER * old {
+            (self.is_on, self.regret) = (!self.is_on, 0);
+        }
+        self.is_on
+    }
+
+    /// The rows that are here.
+    pub fn rows(&self) -> &[Entry] {
+        &self.rows
+    }
+
+    /// Takes rows, which may be seen.
+    pub fn put(&mut self, rows: &mut Vec<Entry>) {
+        self.grown += rows.len();
+        if self.rows.len() < rows.len() {
+            std::mem::swap(&mut self.rows, rows);
+        }
+        self.rows.append(rows);
+    }
+
+    /// Gives all rows away.
+    pub fn give(&mut self, others: &mut Vec<Entry>) {
+        others.append(&mut self.rows);
+    }
+
+    /// Looks at rows, which are in the order of time, and finds all that is asked for; whether it could.
+    pub fn look(&mut self, bases: &[Entry], asked: &Asked, kept: &Kept, chunk: &mut Chunk) -> Result<bool> {
+        let Some(shape) = Shape::of(&self.rows, bases, asked) else { return Ok(false) };
+        self.is_swept = true;
+        let Self { rows, seen, looked, places, line, patience, .. } = self;
+        let number = |numbers: u32| move |word: &u64| *word as usize & ((1 << numbers) - 1);
+        let [of_seen, of_looked] = shape.numbers;
+        let (words, of) = (shape.words(rows, of_seen), shape.of_time + shape.of_key);
+        // Those of a key are nearly in order as they come, unless it has many within lateness.
+        let sorted = if *patience > 0 {
+            *patience -= 1;
+            seen.sort(words, of_seen, of)
+        } else {
+            let (sorted, were_nearly) = seen.sort_nearly(words, of_seen, of, shape.of_key);
+            *patience = if were_nearly { 0 } else { PATIENCE };
+            sorted
+        };
+        places.clear();
+        places.extend(sorted.iter().map(number(of_seen)).map(|number| rows[number].at));
+        let amounts = asked.kinds.iter().map(|kind| match places.is_empty() {
+            true => Ok(Default::default()),
+            false => asked.amounts_of(kind, kept, places),
+        });
+        line.fill(sorted.iter().map(|word| (word >> of_seen) as i64), &amounts.collect::<Result<Vec<_>>>()?);
+        // These are in the order of time already.
+        let sorted = looked.sort(shape.words(bases, of_looked), of_looked + shape.of_time, shape.of_key);
+        let numbered = sorted.iter().map(|word| (number(of_looked)(word) as u32, (word >> of_looked) as i64));
+        chunk.begin_swept(bases, asked, kept, line, numbered)
+    }
+
+    /// Drops rows of a time before `end`; `gone` is told where each lies. Returns how much earlier than `end` the first of them was. Not
+    /// all at once, where nobody looks at rows meanwhile.
+    pub fn expire(&mut self, end: i64, gone: impl FnOnce(&mut dyn Iterator<Item = At>)) -> Interval {
+        self.grown += PASSING;
+        if !std::mem::take(&mut self.is_swept) && self.grown < self.rows.len() / 2 {
+            return Interval::ZERO;
+        }
+        self.grown = 0;
+        let mut oldest = end;
+        gone(&mut self.rows.iter().filter(|entry| entry.time < end).map(|entry| entry.at));
+        self.rows.retain(|entry| {
+            oldest = oldest.min(entry.time);
+            entry.time >= end
+        });
+        // At the end of a stream time makes a leap.
+        if Timestamp(end).is_in_range() { Interval(end.saturating_sub(oldest)) } else { Interval::ZERO }
+    }
+
+    /// Changes all rows, or drops them; not their times.
+    pub fn retain(&mut self, keep: impl FnMut(&mut Entry) -> bool) {
+        self.rows.retain_mut(keep);
+    }
+
+    /// How many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        let rows = self.rows.capacity() * size_of::<Entry>() + self.places.capacity() * size_of::<At>();
+        rows + self.seen.bytes() + self.looked.bytes() + self.line.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_by_key_while_many_are_seen_for_long_and_are_sorted_while_few_are() {
+        let mut sweep = Sweep::new();
+        assert!((0..9).all(|_| sweep.choose(100, 100, 50)), "few are sorted again");
+        assert!((0..9).all(|_| sweep.choose(100, 0, 10_000)), "nobody looks at them");
+        assert!((0..9).all(|_| !sweep.choose(100, 100, 10_000)));
+        assert!(sweep.choose(100, 100, 50));
+    }
+}
