@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Map, json};
 
 use super::{
-    ALGORITHMS, ENGINE, Way, arriving,
+    ALGORITHMS, Way, arriving,
     expected::{Answer, Mode},
     feed::{Feed, Pace, TICK_US},
     sink::Wanted,
@@ -81,7 +81,7 @@ impl Stream<'_> {
     fn measure(&self, report: &mut Report, way: Way, variant: String) -> Result<(), String> {
         let Self { workload, rows, pace, warm_up } = *self;
         // What the engine gives early it corrects.
-        let is_engine = way.name == ENGINE;
+        let is_engine = way.is_engine();
         let expected = Answer::of(rows, workload, if is_engine { Mode::Final } else { way.mode });
         let is_over = AtomicBool::new(false);
         let (outcome, idle, seconds, cpu) = thread::scope(|scope| {

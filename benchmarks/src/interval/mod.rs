@@ -65,6 +65,9 @@ const ABLATIONS: [(&str, Join); 2] = [
 /// How the engine is called.
 const ENGINE: &str = "thalweg";
 
+/// The same where results come as instances have them, as those of the others do.
+const ANY_ORDER: &str = "thalweg in any order";
+
 /// One way to run a workload.
 #[derive(Clone, Copy)]
 struct Way {
@@ -104,14 +107,18 @@ impl Way {
         ALGORITHMS.map(|(name, join)| Self { name, join, joiners: cores(), mode: Mode::Final }).into()
     }
 
+    fn is_engine(&self) -> bool {
+        [ENGINE, ANY_ORDER].contains(&self.name)
+    }
+
     /// The engine's own, which is not run by [`Way::join`].
     fn of_engine(joiners: usize, mode: Mode) -> Self {
         Self { name: ENGINE, join: key_oij::run, joiners, mode }
     }
 
     fn called(&self, workload: &Workload) -> String {
-        if self.name == ENGINE {
-            return format!("{}, {ENGINE}, parallelism {}, {}", workload.name, self.joiners, self.mode.name());
+        if self.is_engine() {
+            return format!("{}, {}, parallelism {}, {}", workload.name, self.name, self.joiners, self.mode.name());
         }
         let joiners = if self.joiners == 1 { "joiner" } else { "joiners" };
         format!("{}, {}, {} {joiners}, {}", workload.name, self.name, self.joiners, self.mode.name())
@@ -122,7 +129,7 @@ impl Way {
             workload: "interval-join",
             variant,
             parameters: parameters([
-                ("query", json!(engine::sql(workload, if self.name == ENGINE { self.mode } else { Mode::Final }))),
+                ("query", json!(engine::sql(workload, if self.is_engine() { self.mode } else { Mode::Final }))),
                 ("input", json!("24-byte rows of both streams in memory, out of order")),
                 ("algorithm", json!(self.name)),
                 ("joiners", json!(self.joiners)),
@@ -149,7 +156,10 @@ fn throughput(report: &mut Report, workload: &Workload, ways: &[Way]) -> Result<
     } else {
         vec![(cores(), Mode::Final)]
     };
-    let ours: Vec<Way> = ours.into_iter().map(|(joiners, mode)| Way::of_engine(joiners, mode)).collect();
+    let mut ours: Vec<Way> = ours.into_iter().map(|(joiners, mode)| Way::of_engine(joiners, mode)).collect();
+    if is_all {
+        ours.push(Way { name: ANY_ORDER, ..Way::of_engine(cores(), Mode::Final) });
+    }
     let mut variants = ways.iter().chain(&ours).map(|way| way.called(workload));
     if !variants.any(|variant| report.wants(&variant)) {
         return Ok(());
@@ -166,7 +176,8 @@ fn throughput(report: &mut Report, workload: &Workload, ways: &[Way]) -> Result<
     let engines = ours.iter().map(|way| {
         let (memory, workload, mode) = (&memory, workload, way.mode);
         let run: Run<'_> = Box::new(move || {
-            let settings = format!("SET 'parallelism' = '{}';", way.joiners);
+            let merge = if way.name == ANY_ORDER { "arrival" } else { "ordered" };
+            let settings = format!("SET 'parallelism' = '{}'; SET 'merge' = '{merge}';", way.joiners);
             let answer = engine::engine(memory, workload, mode, &settings).map_err(|error| error.to_string())?;
             Ok(Box::new(move || right.compare(&answer)))
         });
