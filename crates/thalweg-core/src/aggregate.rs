@@ -116,6 +116,11 @@ pub trait Totals {
     fn results(&self, _counts: &[u64], _sums: &[i128]) -> Result<Option<ArrayRef>> {
         Ok(None)
     }
+
+    /// The same where 64 bits hold all sums.
+    fn narrow_results(&self, counts: &[u64], sums: &[i64]) -> Result<Option<ArrayRef>> {
+        self.results(counts, &sums.iter().map(|sum| i128::from(*sum)).collect::<Vec<_>>())
+    }
 }
 
 /// What rows add to totals.

@@ -72,6 +72,11 @@ impl Positions {
         }
     }
 
+    /// The time of each row, where rows are in the order of time.
+    pub fn times(&self) -> Option<&[i64]> {
+        if let Place::Times(times) = &self.place { Some(times) } else { None }
+    }
+
     /// Whether all rows are of one window.
     pub fn is_of_one_window(&self) -> bool {
         matches!(self.place, Place::Window(..))

@@ -536,9 +536,9 @@ fn explain_analyze_tells_how_nodes_with_a_state_did() {
     assert_eq!(join["rows_found"], over["rows_found"]);
     let [found, visited] = ["rows_found", "rows_visited"].map(|what| join[what].as_u64().unwrap());
     assert!((2000..4000).contains(&found) && visited >= found && visited < 3 * found, "{join}");
-    // Sums follow two ends, and each row passes both.
+    // Sums follow two ends, which pass each row, and once more those that rows to come may see.
     let visited = over["rows_visited"].as_u64().unwrap();
-    assert!((1000..=2000).contains(&visited), "{over}");
+    assert!((1000..3000).contains(&visited), "{over}");
 }
 
 #[test]

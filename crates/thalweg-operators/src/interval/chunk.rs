@@ -23,6 +23,7 @@ use super::{
     order::Sorter,
     past::Past,
     places::{self, Tells},
+    sums::Sums,
     totals::Total,
 };
 
@@ -77,13 +78,6 @@ struct Settled {
     is_followed: bool,
 }
 
-/// What rows add up to.
-#[derive(Default)]
-struct Sums {
-    counts: Vec<u64>,
-    sums: Vec<i128>,
-}
-
 /// Results of some rows.
 #[derive(Default)]
 struct Followed {
@@ -96,31 +90,6 @@ struct Followed {
 struct Unsure {
     /// Whether each is among them; empty if none is.
     are: Vec<bool>,
-}
-
-impl Sums {
-    /// Those of so many rows are found next, each of them.
-    fn begin(&mut self, rows: usize) {
-        self.counts.resize(rows, 0);
-        self.sums.resize(rows, 0);
-    }
-
-    /// What some rows of a line, all of which count, add up to.
-    fn put_narrow(&mut self, order: &[u32], sums: &[i64], starts: &[usize], ends: &[usize]) {
-        for ((row, start), end) in order.iter().zip(starts).zip(ends) {
-            self.counts[*row as usize] = (end - start) as u64;
-            self.sums[*row as usize] = i128::from(sums[*end].wrapping_sub(sums[*start]));
-        }
-    }
-
-    fn forget(&mut self, row: usize) {
-        self.counts.get_mut(row).into_iter().for_each(|count| *count = 0);
-        self.sums.get_mut(row).into_iter().for_each(|sum| *sum = 0);
-    }
-
-    fn bytes(&self) -> usize {
-        self.counts.capacity() * size_of::<u64>() + self.sums.capacity() * size_of::<i128>()
-    }
 }
 
 impl Unsure {
@@ -344,7 +313,7 @@ impl Chunk {
             && let Some(sums) = running.narrow()
             && !adds_own
         {
-            found.put_narrow(order, &sums[gone..], starts, ends);
+            found.put_all(order, &sums[gone..], starts, ends);
             return;
         }
         let mut put = |number: usize, total: Option<Total>| {
@@ -354,7 +323,7 @@ impl Chunk {
                 Some(kind) => amount(&own[kind], row),
             };
             match if adds_own { total.and_then(|total| total.plus(own()?)) } else { total } {
-                Some(Total { count, sum }) => (found.counts[row], found.sums[row]) = (count, sum),
+                Some(total) => found.put(row, total),
                 // It is forgotten with all others of the row.
                 None => unsure.put(row, self.rows.len()),
             }
@@ -585,21 +554,19 @@ impl Chunk {
             return in_order(&all, &[vec![others], results].concat());
         }
         if let Some(Summed::Times(_)) = asked.summed[call] {
-            let times = self.totals[call].sums[rows].iter().zip(bases);
-            let times =
-                times.map(|(times, base)| *times as i64 + if has_past { past.times(call, base.key) } else { 0 });
+            let times = self.totals[call].of(rows).zip(bases);
+            let times = times.map(|(times, base)| times as i64 + if has_past { past.times(call, base.key) } else { 0 });
             return Ok(Arc::new(Int64Array::from_iter_values(times)));
         }
-        let (totals, Sums { counts, sums }) = (asked.totals(call)?, &self.totals[call]);
-        let (counts, sums) = (&counts[rows.clone()], &sums[rows]);
+        let (totals, sums) = (asked.totals(call)?, &self.totals[call]);
         if self.unsure[frame].are.is_empty()
             && !has_past
-            && let Some(results) = totals.results(counts, sums)?
+            && let Some(results) = sums.results(rows.clone(), totals)?
         {
             return Ok(results);
         }
         let groups: Vec<u32> = (0..count as u32).collect();
-        accumulator.merge(&totals.states(counts, sums)?, &groups, count)?;
+        accumulator.merge(&sums.states(rows, totals)?, &groups, count)?;
         if has_past {
             past.merge(call, bases, accumulator.as_mut())?;
         }

@@ -1,6 +1,6 @@
 //! Rows as they arrive: which of them are on time, and what is kept of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray, make_array, types::Int64Type};
 use arrow_buffer::ScalarBuffer;
@@ -77,7 +77,7 @@ impl Input {
             return Err(Error::bug("a row has no event time"));
         }
         let positions = match self.position {
-            None => vec![0; batch.len()].into(),
+            None => zeros(batch.len()),
             Some(column) => {
                 let positions = batch.column(column).as_primitive_opt::<Int64Type>();
                 of_rows(batch, positions.ok_or_else(|| Error::bug("positions are whole numbers"))?.values())
@@ -85,6 +85,12 @@ impl Input {
         };
         Ok(Arrivals { times: of_rows(batch, times.values()), positions })
     }
+}
+
+/// So many zeros.
+fn zeros(count: usize) -> ScalarBuffer<i64> {
+    static ZEROS: LazyLock<ScalarBuffer<i64>> = LazyLock::new(|| vec![0; 1 << 13].into());
+    if count <= ZEROS.len() { ZEROS.slice(0, count) } else { vec![0; count].into() }
 }
 
 /// The values of the selected rows.

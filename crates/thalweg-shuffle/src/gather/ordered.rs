@@ -35,6 +35,9 @@ const RUN: usize = 256;
 /// After so many rows of one sender in a row, it is looked for how many more there are.
 const STREAK: usize = 4;
 
+/// After so many where two senders take turns.
+const LOOK: usize = 64;
+
 /// The rows of several senders on their way into one order.
 #[derive(Debug)]
 pub struct Ordered {
@@ -208,20 +211,71 @@ impl Ordered {
                 self.pass(winner, rows);
                 return Ok(Some((part(&batch, done..done + rows), since)));
             }
-            for _ in 0..rows.min(self.batch_rows - woven.mixed.len()) {
-                self.weave(winner, &mut woven);
+            let braided = if rows == 1 { self.braid(&mut woven) } else { None };
+            if braided.is_none_or(|rows| rows == 0) {
+                for _ in 0..rows.min(self.batch_rows - woven.mixed.len()) {
+                    self.weave(winner, &mut woven);
+                }
             }
             let mut last = winner;
-            while rows == 1 && self.goes_on(last, &woven, until) {
+            while rows == 1 && braided.is_none() && self.goes_on(last, &woven, until) {
                 last = self.tree.winner();
                 self.weave(last, &mut woven);
             }
-            if self.senders[last].head.is_none() {
-                until = until.min(reached(last));
+            let looked = if braided.is_some() { 0..2 } else { last..last + 1 };
+            for number in looked.filter(|number| self.senders[*number].head.is_none()) {
+                until = until.min(reached(number));
             }
         }
         let Woven { mut mixed, arrived, .. } = woven;
         Ok(mixed.take()?.map(|batch| (batch, arrived.unwrap_or(u64::MAX))))
+    }
+
+    /// Puts rows of two senders together that are in the order of time, both of whose first batches have rows there already, until one has no
+    /// more, or a closer look is needed: how many. `None` if there are others, or the rows are not in the order of time. Where both have rows,
+    /// nobody waits.
+    fn braid(&mut self, woven: &mut Woven) -> Option<usize> {
+        let [one, two] = &mut self.senders[..] else { return None };
+        let (Some(first), Some(second)) = (one.first(), two.first()) else { return None };
+        let (times, others) = (first.times()?, second.times()?);
+        let (Some(number), Some(other)) = (one.entered, two.entered) else { return Some(0) };
+        if self.is_loose {
+            return None;
+        }
+        let room = self.batch_rows - woven.mixed.len();
+        let [mut left, mut right] = [one.done, two.done];
+        let (before, mut last, mut streak) = (left + right, 0, 0);
+        while left + right - before < room && left < times.len() && right < others.len() {
+            let (time, behind) = (times[left], others[right]);
+            let mut is_first = time < behind;
+            if time == behind {
+                let [key, behind] = [first.positions.key(left), second.positions.key(right)].map(prefix);
+                if key == behind {
+                    break;
+                }
+                is_first = key < behind;
+            }
+            woven.mixed.push(if is_first { number } else { other }, if is_first { left } else { right });
+            (left, right) = (left + usize::from(is_first), right + usize::from(!is_first));
+            // Who has many rows in a row is looked at more closely.
+            let from = usize::from(!is_first);
+            streak = if from == last { streak + 1 } else { 1 };
+            last = from;
+            if streak == LOOK {
+                break;
+            }
+        }
+        let taken = [left - one.done, right - two.done];
+        (one.done, two.done) = (left, right);
+        if taken != [0, 0] {
+            woven.streak = (last, streak);
+            self.is_changed = true;
+        }
+        for (sender, taken) in self.senders.iter_mut().zip(taken).filter(|(_, taken)| *taken > 0) {
+            self.rows -= taken;
+            self.bytes -= sender.go_on();
+        }
+        Some(taken[0] + taken[1])
     }
 
     /// Puts the winner's first row to the others.
@@ -321,11 +375,7 @@ impl Ordered {
         let sender = &mut self.senders[winner];
         self.rows -= rows;
         sender.done += rows;
-        if sender.first().is_some_and(|first| sender.done == first.rows) {
-            self.bytes -= sender.waiting.pop_front().map_or(0, |first| first.bytes);
-            (sender.done, sender.entered) = (0, None);
-        }
-        sender.find_head();
+        self.bytes -= sender.go_on();
         self.tree.replay(is_before(&self.senders));
     }
 }
@@ -338,6 +388,18 @@ impl Sender {
     /// Where its first row stands.
     fn place(&self) -> Option<(&Positions, usize)> {
         Some((self.first()?.positions.as_ref(), self.head?.row))
+    }
+
+    /// Finds its first row after some have left; returns how many bytes of memory nobody needs any more.
+    #[inline]
+    fn go_on(&mut self) -> usize {
+        let mut bytes = 0;
+        if self.first().is_some_and(|first| self.done == first.rows) {
+            bytes = self.waiting.pop_front().map_or(0, |first| first.bytes);
+            (self.done, self.entered) = (0, None);
+        }
+        self.find_head();
+        bytes
     }
 
     #[inline]
@@ -375,6 +437,11 @@ impl Waiting {
             if is_ready(middle) { ready = middle } else { waits = middle }
         }
         ready + 1
+    }
+
+    /// The times of all rows, where these are in the order of time, and none is left out.
+    fn times(&self) -> Option<&[i64]> {
+        self.positions.times().filter(|_| self.batch.selection().is_none())
     }
 
     /// The physical row of a selected one.

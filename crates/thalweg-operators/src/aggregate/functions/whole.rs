@@ -101,15 +101,17 @@ impl Totals for WholeTotals {
     }
 
     fn results(&self, counts: &[u64], sums: &[i128]) -> Result<Option<ArrayRef>> {
-        let fit = |sum: &i128| i128::from(*sum as i64) == *sum;
-        if matches!(self.0, Output::Signed) && sums.iter().fold(true, |all, sum| all & fit(sum)) {
-            let values = sums.iter().map(|sum| *sum as i64).collect();
-            let nulls = NullBuffer::new(BooleanBuffer::collect_bool(counts.len(), |row| counts[row] > 0));
-            return Ok(Some(Arc::new(Int64Array::new(values, Some(nulls)))));
-        }
         let sums = sums.iter().zip(counts).map(|(low, count)| Sum { low: *low, high: 0, count: *count });
         // What does not fit is left to the accumulator, whose errors say where they are from.
         Ok(self.0.column(sums).ok())
+    }
+
+    fn narrow_results(&self, counts: &[u64], sums: &[i64]) -> Result<Option<ArrayRef>> {
+        if matches!(self.0, Output::Signed) {
+            let nulls = NullBuffer::new(BooleanBuffer::collect_bool(counts.len(), |row| counts[row] > 0));
+            return Ok(Some(Arc::new(Int64Array::new(sums.to_vec().into(), Some(nulls)))));
+        }
+        self.results(counts, &sums.iter().map(|sum| i128::from(*sum)).collect::<Vec<_>>())
     }
 }
 
