@@ -83,7 +83,7 @@ struct Arguments {
     from: Vec<PathBuf>,
     #[command(flatten)]
     shuffle: shuffle::Options,
-    /// Runs only the variants whose name contains this.
+    /// Runs only the variants whose name contains this; ^ stands for where it begins, and $ for where it ends.
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
 }

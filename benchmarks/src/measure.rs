@@ -213,7 +213,7 @@ impl Report {
 
     /// Whether a variant of this name is to be measured.
     pub fn wants(&self, variant: &str) -> bool {
-        variant.contains(&self.only)
+        format!("^{variant}$").contains(&self.only)
     }
 
     /// All measurements so far.
