@@ -27,7 +27,7 @@ pub struct Workload {
     pub rate: u64,
     /// Rows in a second of the clock, of each stream; `None` if they come as fast as can be.
     pub arrival: Option<u64>,
-    /// How many rows each stream has where they come as fast as can be: enough to fill the window several times.
+    /// How many rows each stream has where they come as fast as can be: enough to fill window and lateness several times.
     pub rows: usize,
 }
 
@@ -87,7 +87,7 @@ type Counts = (&'static str, u32, i64, i64, Option<u64>, usize);
 const COUNTED: [Counts; 4] = [
     ("A", 5, 4_000, 400, Some(120_000), 1 << 19),
     ("B", 111, 6_000, 400, Some(200_000), 3 << 19),
-    ("C", 45, 300, 10_000, None, 1 << 20),
+    ("C", 45, 300, 10_000, None, 1 << 21),
     ("D", 5, 4_000, 800, Some(15_000), 1 << 19),
 ];
 

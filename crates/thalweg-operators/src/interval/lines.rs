@@ -98,7 +98,10 @@ impl Line {
     /// what it was for times not much before the first: each row behind that is looked at once, or, where times are few, some of them.
     pub fn passed(&self, limits: [&[i64]; 2], near: [usize; 2], found: [&mut Vec<usize>; 2]) {
         let times = self.times();
-        let [Some(one), Some(two)] = limits.map(<[i64]>::first) else { return };
+        let [Some((one, last_one)), Some((two, last_two))] = limits.map(|limits| limits.first().zip(limits.last()))
+        else {
+            return;
+        };
         let first = |near: usize, limit: &i64| {
             let near = near.min(times.len());
             let is_before = near == 0 || times[near - 1] < *limit;
@@ -111,7 +114,8 @@ impl Line {
             found.resize(start + limits[0].len(), 0);
             &mut found[start..]
         });
-        if times.len() - one > SPARSE * limits[0].len() {
+        let span = |row: usize, last: &i64| search(&times[row..], 0, |time| time < last);
+        if span(one, last_one).max(span(two, last_two)) > SPARSE * limits[0].len() {
             for (limits, (row, found)) in limits.into_iter().zip([(one, found_one), (two, found_two)]) {
                 let mut row = row;
                 for (found, limit) in found.iter_mut().zip(limits) {
