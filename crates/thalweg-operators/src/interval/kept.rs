@@ -7,9 +7,15 @@ use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
 use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
 use thalweg_core::{Error, Result};
-use thalweg_memory::kernels::hash::hash_columns;
+use thalweg_memory::{kernels::hash::hash_columns, simd::prefetch};
 
 use super::{entry::At, spare::Spare};
+
+/// So many bytes stay in the nearer caches.
+const CACHED: usize = 1 << 20;
+
+/// The memory of a row so many rows ahead is asked for where there are more.
+const AHEAD: usize = 24;
 
 /// Batches of which rows are kept, each until none of its rows is wanted any more.
 #[derive(Debug, Default)]
@@ -148,7 +154,17 @@ impl Kept {
         }
         let columns = self.batches.iter().map(|slot| slot.columns.get(column));
         let batches: Vec<&[T]> = columns.map(|column| column.and_then(Column::values).unwrap_or_default()).collect();
-        Buffer::from_vec(rows.iter().map(|at| batches[at.batch as usize][at.row as usize]).collect::<Vec<T>>())
+        let value = |at: &At| batches[at.batch as usize][at.row as usize];
+        if self.bytes <= CACHED {
+            return Buffer::from_vec(rows.iter().map(value).collect::<Vec<T>>());
+        }
+        let values = rows.iter().enumerate().map(|(number, at)| {
+            if let Some(next) = rows.get(number + AHEAD) {
+                prefetch(&batches[next.batch as usize][next.row as usize..=next.row as usize], 0);
+            }
+            value(at)
+        });
+        Buffer::from_vec(values.collect::<Vec<T>>())
     }
 
     /// Which rows have a value in a column, if not all.

@@ -21,6 +21,22 @@ const UNLIKE: i64 = 8;
 /// Rows wait for long if time has to go on so many times.
 const LONG: i64 = 4;
 
+/// Moves the rows with a time before `end`. Nobody could foretell a branch here.
+fn split(rows: &mut Vec<Entry>, end: i64, due: &mut Vec<Entry>) {
+    let Some(first) = rows.first().copied() else { return };
+    let (mut stay, mut taken) = (0, due.len());
+    due.resize(taken + rows.len(), first);
+    for row in 0..rows.len() {
+        let entry = rows[row];
+        (rows[stay], due[taken]) = (entry, entry);
+        let is_due = entry.time < end;
+        taken += usize::from(is_due);
+        stay += usize::from(!is_due);
+    }
+    rows.truncate(stay);
+    due.truncate(taken);
+}
+
 /// Slices of one length, one after the other.
 #[derive(Debug, Default)]
 pub struct Slices {
@@ -113,7 +129,7 @@ impl Slices {
             *first += 1;
         }
         if let Some(slice) = slices.front_mut().filter(|_| *first == end >> *width) {
-            due.extend(slice.extract_if(.., |entry| entry.time < end));
+            split(slice, end, due);
         }
     }
 
