@@ -3,7 +3,7 @@
 //! Every figure comes with the read bandwidth of the machine, measured in the same run, and with its share of it. Rows are
 //! counted at the sink; a measurement whose result is wrong is an error and prints nothing.
 //!
-//! * [`machine`]: bandwidth, time and CPU time
+//! * [`machine`]: bandwidth, time and CPU time, and [`counters`]: misses of caches
 //! * [`measure`]: runs things several times, and writes down what they took
 //! * [`chart`]: the measurements as a picture, and [`lines`]: those over a parameter
 //! * [`stream`]: made-up streams, and [`shapes`]: the columns of their keys
@@ -17,6 +17,7 @@
 mod adaptive;
 mod calls;
 mod chart;
+mod counters;
 mod expected;
 mod ingest;
 mod interval;

@@ -5,7 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::machine::{Bandwidth, Stopwatch};
+use crate::{
+    counters::Misses,
+    machine::{Bandwidth, Stopwatch},
+};
 
 /// One line of the result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,6 +34,9 @@ pub struct Measurement {
     /// The bytes read, as a share of what the cores that were used can read: the median of the shares run by run, each beside
     /// a reading of its own; where something ran once alone, beside the reading at the start.
     pub share_of_bandwidth: f64,
+    /// Misses of the last level of caches, of all threads, for a row of the input: the median. Nothing where nobody counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_misses_per_row: Option<f64>,
     /// How many results were compared with what they must be.
     pub checked: u64,
     /// The same beside another measurement of this run.
@@ -244,14 +250,16 @@ impl Report {
         for round in 0..=if self.quick { 3 } else { 7 } {
             for ((case, run), taken) in cases.iter_mut().zip(&mut taken) {
                 let wrong = |error| format!("{} {}: {error}", case.workload, case.variant);
-                let watch = Stopwatch::start();
+                let (misses, watch) = (Misses::start(), Stopwatch::start());
                 let check = run().map_err(wrong)?;
                 let (seconds, cpu) = watch.stop();
+                let misses = misses.and_then(Misses::stop);
                 taken.checked += check().map_err(wrong)?;
                 if round > 0 {
                     taken.seconds.push(seconds);
                     taken.bandwidth.push(self.bandwidth.now(case.workers));
                     taken.cpu.push(cpu / (case.rows as f64 / 1e6));
+                    taken.misses.extend(misses.map(|misses| misses as f64 / case.rows as f64));
                 }
             }
         }
@@ -273,7 +281,8 @@ impl Report {
     /// Adds what was measured while rows came at a rate of their own.
     pub fn add_paced(&mut self, case: Case<'_>, paced: Paced) {
         let cpu = paced.cpu / (case.rows as f64 / 1e6);
-        let taken = Taken { seconds: vec![paced.seconds], cpu: vec![cpu], checked: paced.checked, bandwidth: vec![] };
+        let (seconds, cpu) = (vec![paced.seconds], vec![cpu]);
+        let taken = Taken { seconds, cpu, checked: paced.checked, ..Taken::default() };
         let mut measurement = self.measurement(case, &taken);
         measurement.latency = Some(paced.latencies).filter(|latencies| latencies.count > 0);
         measurement.idle_loop = paced.idle;
@@ -284,7 +293,7 @@ impl Report {
     pub fn add_simulated(&mut self, case: Case<'_>, simulated: Simulated) {
         let Simulated { seconds, cpu, checked } = simulated;
         let cpu = cpu / (case.rows as f64 / 1e6);
-        self.add(case, &Taken { seconds: vec![seconds], cpu: vec![cpu], checked, bandwidth: vec![] }, None);
+        self.add(case, &Taken { seconds: vec![seconds], cpu: vec![cpu], checked, ..Taken::default() }, None);
     }
 
     /// Adds to a measurement what else was found out about it, and says so.
@@ -326,6 +335,7 @@ impl Report {
             bytes_per_row: case.bytes_per_row,
             bytes_per_s: rows_per_s * case.bytes_per_row,
             share_of_bandwidth,
+            cache_misses_per_row: (!taken.misses.is_empty()).then(|| median(taken.misses.clone())),
             checked: taken.checked,
             relative: None,
             latency: None,
@@ -344,6 +354,8 @@ pub struct Taken {
     pub cpu: Vec<f64>,
     /// What its cores could read just behind each run; empty if that was not measured.
     pub bandwidth: Vec<f64>,
+    /// Misses of the last level of caches for a row of the input, of each run in which they were counted.
+    pub misses: Vec<f64>,
     /// How many values were compared with what they must be, in all runs.
     pub checked: u64,
 }
@@ -354,6 +366,9 @@ impl Measurement {
             Some(Relative { to, cpu }) => format!("   {cpu:.2} x the CPU time of \"{to}\""),
             None => String::new(),
         };
+        if let Some(misses) = self.cache_misses_per_row {
+            more += &format!("   {misses:.3} cache misses a row");
+        }
         if let Some(latency) = &self.latency {
             more += &format!("   {latency}");
         }

@@ -174,6 +174,7 @@ mod tests {
             bytes_per_row: 24.0,
             bytes_per_s: 24.0,
             share_of_bandwidth: 0.5,
+            cache_misses_per_row: None,
             checked: 1,
             relative: None,
             latency: None,
