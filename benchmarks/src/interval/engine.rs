@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, TimestampMicrosecondArray, cast::AsArray, types::*};
+use serde_json::{Map, Value, json};
 use thalweg::{Engine, Memory};
+use thalweg_core::operator::Search;
 
 use super::{
     expected::{Answer, Mode, each},
     workload::{Row, Workload},
 };
+use crate::{measure::parameters, tasks::analyze};
 
 /// How many rows a batch has.
 const BATCH: usize = 1 << 20;
@@ -75,6 +78,26 @@ pub fn engine(memory: &Memory, workload: &Workload, mode: Mode, settings: &str) 
         add(&batch?, mode, &mut answer);
     }
     Ok(answer)
+}
+
+/// Effectiveness (equation 1, of all rows together) and unbalancedness (equation 2, of the instances' time) of a run that is looked at more
+/// closely.
+pub fn profile(
+    memory: &Memory,
+    workload: &Workload,
+    mode: Mode,
+    settings: &str,
+) -> Result<(Map<String, Value>, String), String> {
+    let mut engine = tables(memory, workload, settings).map_err(|error| error.to_string())?;
+    let metrics = analyze(&mut engine, &sql(workload, mode))?.metrics;
+    let over = metrics.nodes.iter().max_by_key(|node| node.search.found);
+    let over = over.filter(|node| node.search.found > 0).ok_or("nothing was looked for")?;
+    let Search { found, visited, .. } = over.search;
+    // Who passes both ends of a window looks at fewer rows than there are in it.
+    let effectiveness = found as f64 / found.max(visited) as f64;
+    let unbalancedness = over.unbalancedness().unwrap_or_default();
+    let values = [("effectiveness", json!(effectiveness)), ("unbalancedness", json!(unbalancedness))];
+    Ok((parameters(values), format!("effectiveness {effectiveness:.3}, unbalancedness {unbalancedness:.2}")))
 }
 
 /// What must come out: key, time and sum, which is null where no row matches.

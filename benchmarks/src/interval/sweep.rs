@@ -1,5 +1,6 @@
-//! What each parameter of the default workload does: lateness (figures 7 and 11), keys (figures 8 and 13) and the window (figures 9 and
-//! 16); and what the number of joiners does to the others (figures 4 and 17 to 21).
+//! What each parameter of the default workload does: lateness (figures 7 and 11), also to effectiveness; keys (figures 8 and 13), also to
+//! unbalancedness and to misses of caches; and the window (figures 9 and 16). And what the number of joiners does to the others (figures 4
+//! and 17 to 21).
 
 use plotters::style::RGBColor;
 
@@ -45,20 +46,39 @@ pub fn workloads() -> Vec<Workload> {
     lateness.into_iter().chain(keys).chain(window).collect()
 }
 
-/// CPU time by each parameter of which there are enough values, each with the name of its file.
+/// What is shown of a measurement.
+#[derive(Clone, Copy)]
+struct Shown {
+    name: &'static str,
+    of: fn(&Measurement) -> Option<f64>,
+}
+
+const CPU: Shown = Shown { name: "CPU s per million rows", of: |one| Some(one.cpu_s_per_mrows) };
+const EFFECTIVENESS: Shown = Shown { name: "effectiveness", of: |one| one.parameters.get("effectiveness")?.as_f64() };
+const UNBALANCEDNESS: Shown = Shown {
+    name: "unbalancedness (0.001: no more than that)",
+    // The axis is logarithmic.
+    of: |one| one.parameters.get("unbalancedness")?.as_f64().map(|value| value.max(0.001)),
+};
+const MISSES: Shown = Shown { name: "misses of the last cache per row", of: |one| one.cache_misses_per_row };
+
+/// What each parameter does of which there are enough values, each with the name of its file.
 pub fn pictures(measurements: &[Measurement]) -> Vec<(&'static str, Picture)> {
     let along = [
-        ("interval-join-lateness.svg", LATENESS, "lateness, us"),
-        ("interval-join-keys.svg", KEYS, "keys"),
-        ("interval-join-window.svg", WINDOW, "window, us"),
+        ("interval-join-lateness.svg", LATENESS, "lateness, us", CPU),
+        ("interval-join-effectiveness.svg", LATENESS, "lateness, us", EFFECTIVENESS),
+        ("interval-join-keys.svg", KEYS, "keys", CPU),
+        ("interval-join-unbalancedness.svg", KEYS, "keys", UNBALANCEDNESS),
+        ("interval-join-misses.svg", KEYS, "keys", MISSES),
+        ("interval-join-window.svg", WINDOW, "window, us", CPU),
     ];
-    let picture = |(name, along, across)| {
-        let lines = LINES.into_iter().filter_map(|(algorithm, color)| line(measurements, along, algorithm, color));
+    let picture = |(name, along, across, shown): (_, _, _, Shown)| {
+        let lines = LINES.into_iter().filter_map(|of| line(measurements, along, shown, of));
         let panel = Panel {
             title: "100 keys, window 1000 us, lateness 100 us, but for one".to_string(),
             lines: lines.collect(),
         };
-        (name, Picture { across, up: "CPU s per million rows", panels: vec![panel] })
+        (name, Picture { across, up: shown.name, panels: vec![panel] })
     };
     let along = along.map(picture).into_iter().filter(|(_, picture)| !picture.panels[0].lines.is_empty());
     along.chain(by_joiners(measurements)).collect()
@@ -83,7 +103,7 @@ fn by_joiners(measurements: &[Measurement]) -> Option<(&'static str, Picture)> {
     }
     panels.iter_mut().for_each(|panel| panel.lines.retain(|line| line.points.len() >= POINTS));
     panels.retain(|panel| !panel.lines.is_empty());
-    let picture = Picture { across: "joiners, or instances", up: "CPU s per million rows", panels };
+    let picture = Picture { across: "joiners, or instances", up: CPU.name, panels };
     (!picture.panels.is_empty()).then_some(("interval-join-joiners.svg", picture))
 }
 
@@ -96,12 +116,12 @@ fn place_of<T>(all: &mut Vec<T>, is_it: impl Fn(&T) -> bool, new: impl FnOnce() 
     &mut all[place]
 }
 
-fn line(measurements: &[Measurement], along: &str, algorithm: &str, color: RGBColor) -> Option<Line> {
+fn line(measurements: &[Measurement], along: &str, shown: Shown, (algorithm, color): (&str, RGBColor)) -> Option<Line> {
     let mine = measurements.iter().filter(|one| {
         let is = |name, value| one.parameters.get(name).is_some_and(|is| is == value);
         one.workload == "interval-join" && is("along", along) && is("algorithm", algorithm)
     });
-    let points: Vec<_> = mine.filter_map(|one| Some((one.parameters[along].as_f64()?, one.cpu_s_per_mrows))).collect();
+    let points: Vec<_> = mine.filter_map(|one| Some((one.parameters[along].as_f64()?, (shown.of)(one)?))).collect();
     (points.len() >= POINTS).then(|| Line { name: algorithm.to_string(), color, width: 2, points })
 }
 
@@ -122,15 +142,26 @@ mod tests {
                 (LATENESS, json!(workload.lateness)),
                 (KEYS, json!(workload.keys.count())),
                 (WINDOW, json!(workload.window)),
+                ("effectiveness", json!(0.5)),
+                ("unbalancedness", json!(0.0)),
             ])
         };
         let measured: Vec<_> = all.iter().map(|one| measured(one.name.clone(), parameters_of(one))).collect();
         let pictures = pictures(&measured);
-        assert_eq!(pictures.len(), 3);
-        for ((_, picture), (first, count)) in pictures.iter().zip([(10.0, 5), (1.0, 7), (10.0, 5)]) {
+        let known = [
+            ("lateness", 10.0, 5, 0.25),
+            ("effectiveness", 10.0, 5, 0.5),
+            ("keys", 1.0, 7, 0.25),
+            ("unbalancedness", 1.0, 7, 0.001),
+            ("window", 10.0, 5, 0.25),
+        ];
+        // Nobody counted misses of caches.
+        assert_eq!(pictures.len(), known.len());
+        for ((file, picture), (of, first, count, value)) in pictures.iter().zip(known) {
             let [Panel { lines, .. }] = &picture.panels[..] else { panic!("not one panel") };
             let [Line { name, points, .. }] = &lines[..] else { panic!("not one line") };
-            assert_eq!((name.as_str(), points.len(), points[0]), ("SplitJoin", count, (first, 0.25)));
+            assert_eq!(*file, format!("interval-join-{of}.svg"));
+            assert_eq!((name.as_str(), points.len(), points[0]), ("SplitJoin", count, (first, value)));
             assert!(points.is_sorted());
         }
         assert!(super::pictures(&measured[..2]).is_empty());
