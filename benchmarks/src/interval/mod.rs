@@ -37,6 +37,8 @@ mod workload;
 
 use expected::{Answer, Mode};
 use feed::{Feed, Pace};
+#[cfg(test)]
+pub use profile::thread_time;
 use profile::{Breakdown, Unbalancedness};
 use serde_json::{Map, Value, json};
 use sink::{Outcome, Wanted};
