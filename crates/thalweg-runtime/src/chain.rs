@@ -143,14 +143,20 @@ impl Chain {
         self.work.push(Work::Deliver(0, port, event));
     }
 
-    /// Works until all is done (`true`) or the budget of rows behind the last operator is spent.
+    /// Works until all is done (`true`), the budget of rows behind the last operator is spent, or an operator wants to go on for the second
+    /// time: whoever looks at much and puts out little, or into an operator that keeps it, is stopped, too, and lets others work.
     pub fn advance(&mut self) -> Result<bool> {
+        let mut went_on = false;
         while self.out_rows < self.budget {
             let Some(work) = self.work.pop() else { return Ok(true) };
             match work {
                 work if work.at() < self.first_alive => {}
                 Work::Deliver(at, port, event) if at == self.links.len() => self.put_out(port, event),
                 Work::Deliver(at, port, event) => self.receive(at, port, event)?,
+                Work::Resume(at) if std::mem::replace(&mut went_on, true) => {
+                    self.work.push(Work::Resume(at));
+                    return Ok(false);
+                }
                 Work::Resume(at) => self.call(at, 0, |operator, _, output| operator.resume(output))?,
                 Work::PassTime(at) => self.pass_time(at),
                 Work::Flush(at) => self.call(at, 0, |operator, _, output| operator.flush(output))?,
@@ -195,6 +201,11 @@ impl Chain {
     /// Whether the input has ended, so that all that is left is to bring out what was held.
     pub fn is_at_end(&self) -> bool {
         self.links.first().is_some_and(|link| link.frontier.combined() == Timestamp::MAX)
+    }
+
+    /// Whether something came out behind the last operator since it was last taken.
+    pub fn has_put_out(&self) -> bool {
+        !self.out.is_empty()
     }
 
     /// What came out behind the last operator since last asked, by output. Only batches are for one output; other events are
@@ -400,5 +411,48 @@ impl Chain {
         }
         link.operator = fresh;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::metrics::Counters;
+
+    /// Goes on so many times, and puts out nothing.
+    struct Long(usize);
+
+    impl Operator for Long {
+        fn on_batch(&mut self, _: Port, _: Batch, _: &mut Output) -> Result<Progress> {
+            Ok(Progress::Done)
+        }
+
+        fn on_time(&mut self, _: &Frontier, out: &mut Output) -> Result<Progress> {
+            self.resume(out)
+        }
+
+        fn resume(&mut self, _: &mut Output) -> Result<Progress> {
+            self.0 = self.0.saturating_sub(1);
+            Ok(if self.0 > 0 { Progress::More } else { Progress::Done })
+        }
+    }
+
+    #[test]
+    fn who_works_for_long_and_puts_out_nothing_stops_in_between() {
+        let make = || -> Result<Box<dyn Operator>> { Ok(Box::new(Long(10))) };
+        let parts = OperatorParts { label: "Long".to_string(), blamed: "Long".to_string(), make: Arc::new(make) };
+        let counters = vec![Counters::default().node("Long")];
+        let mut chain = Chain::new(vec![parts], counters, 1, 100, Vec::new(), OnBarrier::Pass, None).unwrap();
+        chain.deliver(0, Event::Watermark(Timestamp(5)));
+        let mut stops = 0;
+        while !chain.advance().unwrap() {
+            stops += 1;
+            assert!(!chain.has_put_out(), "time does not pass before all is done");
+        }
+        // The first call and the one that goes on with it follow each other.
+        assert_eq!(stops, 8);
+        assert!(matches!(chain.take_out()[..], [(0, Event::Watermark(Timestamp(5)))]));
     }
 }

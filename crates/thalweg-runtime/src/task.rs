@@ -301,6 +301,7 @@ impl Task {
                 return self.outlet.finish().map(|()| Turn::Done);
             }
             let is_idle = self.chain.advance()?;
+            let is_long = !is_idle && !self.chain.has_put_out();
             self.is_ending = self.put_out()?;
             if is_idle && matches!(std::mem::take(&mut self.place), Place::Last) {
                 self.is_ending |= self.outlet.end_turn(self.arrived)?;
@@ -313,6 +314,9 @@ impl Task {
                 && let Some(turn) = self.take_in()?
             {
                 return Ok(turn);
+            }
+            if is_long && !self.is_ending {
+                break;
             }
         }
         Ok(Turn::Again)

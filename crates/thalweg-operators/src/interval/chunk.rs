@@ -27,14 +27,14 @@ use super::{
     totals::Total,
 };
 
-/// So many rows that are seen are aggregated together.
-const SEEN: usize = 16_384;
+/// So many rows that are seen are aggregated together. (Tests have few rows, here and below.)
+const SEEN: usize = if cfg!(test) { 64 } else { 16_384 };
 
 /// After so many rows that were seen others may run.
-const TURN: usize = 1 << 20;
+const TURN: usize = if cfg!(test) { 128 } else { 1 << 20 };
 
 /// So many rows of a key at most are looked at together for windows that overlap.
-const TOGETHER: usize = 1 << 24;
+const TOGETHER: usize = if cfg!(test) { 100 } else { 1 << 24 };
 
 /// Rows whose aggregates are being computed; its memory stays for those to come.
 #[derive(Default)]
@@ -64,6 +64,8 @@ pub struct Chunk {
     followed: Vec<Followed>,
     /// By frame the rows whose totals are no numbers for certain.
     unsure: Vec<Unsure>,
+    /// By frame rows that are seen and not aggregated yet, for aggregates of each kind.
+    seen: Vec<[Seen; KINDS.len()]>,
     /// What was looked at and found since this was last taken.
     pub search: Search,
 }
@@ -136,6 +138,14 @@ impl<'a> Around<'a> {
 struct Seen {
     rows: Vec<At>,
     groups: Vec<u32>,
+    /// How many of them have been aggregated.
+    done: usize,
+}
+
+impl Seen {
+    fn left(&self) -> usize {
+        self.rows.len() - self.done
+    }
 }
 
 impl Chunk {
@@ -201,6 +211,7 @@ impl Chunk {
         self.spans.iter_mut().for_each(Spans::clear);
         self.settled = vec![Settled::default(); asked.frames.len()];
         self.unsure = asked.frames.iter().map(|_| Unsure::default()).collect();
+        self.seen.resize_with(asked.frames.len(), Default::default);
         let adds_own = asked.frames.iter().any(|looked| looked.adds_own && looked.is_contiguous);
         if adds_own { asked.amounts(kept, bases, 0..bases.len()) } else { Ok(Vec::new()) }
     }
@@ -348,10 +359,18 @@ impl Chunk {
             self.done = self.order.len();
         }
         let (mut left, mut near) = (TURN, vec![0..0; asked.frames.len()]);
-        // Rows that are seen, by frame, for aggregates of each kind.
-        let mut seen: Vec<[Seen; KINDS.len()]> = asked.frames.iter().map(|_| Default::default()).collect();
         let mut last = u32::MAX;
-        while self.done < self.order.len() && left > 0 {
+        loop {
+            let is_last = self.done == self.order.len();
+            for frame in &frames {
+                // A row may see very many.
+                if is_last || self.seen[*frame].iter().any(|seen| seen.left() >= SEEN) {
+                    left = self.update(*frame, asked, kept, bases.len(), left)?;
+                }
+            }
+            if is_last || left == 0 {
+                return Ok(is_last && self.seen.iter().flatten().all(|seen| seen.left() == 0));
+            }
             let number = self.order[self.done];
             let base = bases[number as usize];
             if std::mem::replace(&mut last, base.key) != base.key {
@@ -359,7 +378,7 @@ impl Chunk {
             }
             let line = lines.line(base.key);
             for frame in &frames {
-                let (looked, seen, near) = (&asked.frames[*frame], &mut seen[*frame], &mut near[*frame]);
+                let (looked, near) = (&asked.frames[*frame], &mut near[*frame]);
                 if (looked.has_blocks || looked.slides) && self.settled[*frame].end <= self.done {
                     left = left.saturating_sub(self.settle(*frame, looked, bases, asked, lines, kept)?);
                 }
@@ -369,26 +388,17 @@ impl Chunk {
                     Kind::Slides => looked.slides && !is_followed,
                     Kind::Unsure => self.unsure[*frame].has(number as usize),
                 });
-                for (seen, _) in seen.iter_mut().zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
+                for (seen, _) in self.seen[*frame].iter_mut().zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
                     looked.frame.rows(&base, line, asked.is_base_seen, near, &mut seen.rows);
-                    let rows = seen.rows.len() - seen.groups.len();
-                    self.search.visited += rows as u64;
                     // Those of frames without gaps were found before.
+                    let rows = seen.rows.len() - seen.groups.len();
                     self.search.found += if looked.is_contiguous { 0 } else { rows as u64 };
-                    left = left.saturating_sub(rows);
                     seen.groups.resize(seen.rows.len(), number);
                 }
-                left = left.saturating_sub(1);
-                if seen.iter().any(|seen| seen.rows.len() >= SEEN) {
-                    self.update(looked, asked, kept, seen, bases.len())?;
-                }
             }
+            left = left.saturating_sub(1);
             self.done += 1;
         }
-        for (looked, seen) in asked.frames.iter().zip(&mut seen) {
-            self.update(looked, asked, kept, seen, bases.len())?;
-        }
-        Ok(self.done == self.order.len())
     }
 
     /// Finds what is asked of the next rows of one key without looking at all rows of each window, if that pays; returns how many rows were
@@ -455,33 +465,33 @@ impl Chunk {
         Ok(all.len())
     }
 
-    /// Adds rows that were seen to the aggregates of a frame.
-    fn update(
-        &mut self,
-        looked: &Looked,
-        asked: &Asked,
-        kept: &Kept,
-        seen: &mut [Seen; KINDS.len()],
-        count: usize,
-    ) -> Result<()> {
-        for (kind, seen) in KINDS.into_iter().zip(seen) {
-            if seen.rows.is_empty() {
-                continue;
-            }
+    /// Adds rows that were seen to the aggregates of a frame, so many at most, some at a time; returns how many might follow.
+    fn update(&mut self, frame: usize, asked: &Asked, kept: &Kept, count: usize, most: usize) -> Result<usize> {
+        let (looked, mut left) = (&asked.frames[frame], most);
+        for (kind, seen) in KINDS.into_iter().zip(&mut self.seen[frame]) {
             let slides = |call: usize| asked.slide(looked, call).is_some();
             let is_wanted = |call: &usize| match kind {
                 Kind::NeedsAll => asked.summed[*call].is_none() && !slides(*call),
                 Kind::Slides => slides(*call),
                 Kind::Unsure => asked.may_be_unsure(*call),
             };
-            for call in looked.calls.clone().filter(is_wanted) {
-                let (arguments, filter) = asked.gathered(call, kept, &seen.rows)?;
-                self.accumulators[call].update(&arguments, filter.as_ref(), &seen.groups, count)?;
+            while seen.left() > 0 && left > 0 {
+                let some = seen.done..seen.done + seen.left().min(SEEN).min(left);
+                for call in looked.calls.clone().filter(is_wanted) {
+                    let (arguments, filter) = asked.gathered(call, kept, &seen.rows[some.clone()])?;
+                    self.accumulators[call].update(&arguments, filter.as_ref(), &seen.groups[some.clone()], count)?;
+                }
+                self.search.visited += some.len() as u64;
+                left -= some.len();
+                seen.done = some.end;
             }
-            seen.rows.clear();
-            seen.groups.clear();
+            if seen.left() == 0 {
+                seen.rows.clear();
+                seen.groups.clear();
+                seen.done = 0;
+            }
         }
-        Ok(())
+        Ok(left)
     }
 
     /// The results; nobody asks for them again.
@@ -578,7 +588,9 @@ impl Chunk {
         let spans: usize = self.spans.iter().map(Spans::bytes).sum();
         let totals: usize = self.totals.iter().map(Sums::bytes).sum();
         let keys = self.keys.capacity() * size_of::<(u32, Range<usize>)>() + self.times.capacity() * size_of::<i64>();
-        self.order.capacity() * size_of::<u32>() + self.rows.capacity() * size_of::<At>() + keys + spans + totals
+        let seen = |seen: &Seen| seen.rows.capacity() * size_of::<At>() + seen.groups.capacity() * size_of::<u32>();
+        let seen: usize = self.seen.iter().flatten().map(seen).sum();
+        self.order.capacity() * size_of::<u32>() + self.rows.capacity() * size_of::<At>() + keys + spans + totals + seen
     }
 }
 

@@ -11,8 +11,8 @@ use thalweg_memory::{kernels::hash::hash_columns, simd::prefetch};
 
 use super::{entry::At, spare::Spare};
 
-/// So many bytes stay in the nearer caches.
-const CACHED: usize = 1 << 20;
+/// So many bytes stay in the nearer caches. Tests have few rows.
+const CACHED: usize = if cfg!(test) { 256 } else { 1 << 20 };
 
 /// The memory of a row so many rows ahead is asked for where there are more.
 const AHEAD: usize = 24;

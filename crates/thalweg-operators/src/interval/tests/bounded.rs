@@ -1,0 +1,224 @@
+//! What an operator keeps, and what it does at once, is bounded.
+
+use super::*;
+
+/// Of a frame without a beginning the state has the size of the keys, however many rows there were.
+#[test]
+fn rows_that_are_seen_for_ever_go_and_what_they_come_to_stays() {
+    let bytes = |count: i64| {
+        let results = (0..4).map(|i| Field::new(format!("a{i}"), DataType::Int64, true));
+        let output: Vec<Field> = fields().into_iter().take(1).chain(results).collect();
+        let all = FrameBounds::Range { from: None, to: Interval(0) };
+        let frame = Frame { bounds: all, most: None, excludes_row: false, excludes_time: false, excludes_base: false };
+        let parts = over::Parts {
+            inputs: vec![over::OverInput { input: input(), calls: calls() }],
+            input_of: vec![0],
+            key_types: vec![DataType::Int64],
+            passes: vec![0],
+            frames: vec![(frame, 4)],
+            output: Arc::new(Schema::new(output)),
+            batch_rows: 100,
+            key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+            divided_by: vec![0],
+            has_positions: false,
+            allowed: Interval(0),
+        };
+        let (mut over, mut out) = (Over::new(parts).unwrap(), Output::new(1 << 20));
+        for first in (0..count).step_by(100) {
+            let row = |time: i64| Row { time, key: Some(time % 7), value: Some(1), position: time };
+            let rows: Vec<Row> = (first..first + 100).map(row).collect();
+            over.on_batch(0, batch(&rows), &mut out).unwrap();
+            let mut frontier = Frontier::new(1);
+            frontier.advance(0, Timestamp(first + 100));
+            let mut progress = over.on_time(&frontier, &mut out).unwrap();
+            while progress == Progress::More {
+                progress = over.resume(&mut out).unwrap();
+            }
+            let batches = out.take(1 << 20);
+            let last = batches.last().unwrap().1.columns();
+            let sums = last.column(2).as_primitive::<Int64Type>();
+            assert_eq!(sums.value(sums.len() - 1), (first + 99) / 7 + 1, "as many rows as its key had");
+        }
+        over.state().unwrap().bytes()
+    };
+    let (few, many) = (bytes(2_000), bytes(200_000));
+    assert!(many < 2 * few, "{few} bytes after 2,000 rows, {many} after 200,000");
+}
+
+#[test]
+fn what_nobody_can_see_any_more_takes_no_memory() {
+    let output: SchemaRef = {
+        let whole = (0..4).map(|i| Field::new(format!("a{i}"), DataType::Int64, true)).collect();
+        Arc::new(Schema::new([fields(), whole].concat()))
+    };
+    let frame = Frame {
+        bounds: FrameBounds::Range { from: Some(Interval(-50)), to: Interval(0) },
+        most: None,
+        excludes_row: false,
+        excludes_time: false,
+        excludes_base: false,
+    };
+    let over = |output: SchemaRef| {
+        let calls = || calls().into_iter().take(output.fields().len() - fields().len()).collect::<Vec<_>>();
+        let over = || over::OverInput { input: input(), calls: calls() };
+        over::Parts {
+            inputs: vec![over(), over()],
+            input_of: vec![0, 1],
+            key_types: vec![DataType::Int64],
+            passes: (0..fields().len()).collect(),
+            frames: vec![(frame.clone(), calls().len())],
+            output,
+            batch_rows: 1000,
+            key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+            divided_by: vec![0],
+            has_positions: false,
+            allowed: Interval(0),
+        }
+    };
+    let pair: SchemaRef = Arc::new(Schema::new([fields(), fields()].concat()));
+    let types: Vec<_> = fields().iter().map(|field| field.data_type().clone()).collect();
+    let join = |output: SchemaRef| join::Parts {
+        kind: JoinKind::Full,
+        inputs: [input(), input()],
+        input_of: vec![0, 1],
+        types: [types.clone(), types.clone()],
+        key_types: vec![DataType::Int64],
+        distance: Distance { from: Interval(-50), to: Interval(50) },
+        condition: None,
+        output,
+        batch_rows: 1000,
+        key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+        has_positions: false,
+        allowed: Interval(0),
+    };
+    let final_over = || Box::new(Over::new(over(Arc::clone(&output))).unwrap()) as Box<dyn Operator>;
+    // All columns, a count, and a sum.
+    let sums: SchemaRef = Arc::new(output.project(&(0..fields().len() + 2).collect::<Vec<_>>()).unwrap());
+    let final_sums = || Box::new(Over::new(over(Arc::clone(&sums))).unwrap()) as Box<dyn Operator>;
+    let eager_over = || Box::new(EagerOver::new(over(with_op(&output))).unwrap()) as Box<dyn Operator>;
+    let final_join = || Box::new(IntervalJoin::new(join(Arc::clone(&pair))).unwrap()) as Box<dyn Operator>;
+    let eager_join = || Box::new(EagerJoin::new(join(with_op(&pair))).unwrap()) as Box<dyn Operator>;
+    let all: [&dyn Fn() -> Box<dyn Operator>; 5] = [&final_over, &final_sums, &final_join, &eager_over, &eager_join];
+    // Few keys again and again, and keys that come once more.
+    for keys in [10, 1_000_000] {
+        for (number, make) in all.into_iter().enumerate() {
+            let mut team = Team::new(make, 1);
+            let bytes = |team: &mut Team<'_>| team.members[0].state().unwrap().bytes();
+            for step in 0..400 {
+                for port in 0..2 {
+                    let row = |i: i64| {
+                        let time = step * 100 + i;
+                        let key = if keys == 10 { (time * 7 + 3) % keys } else { (time / 50 + 1) / 2 * 50 + time % 50 };
+                        Row { time, key: Some(key), value: Some(i), position: time }
+                    };
+                    team.put(port, &(0..100).map(row).collect::<Vec<_>>(), 5000);
+                    team.advance(port, Timestamp(step * 100 + 100), 5000);
+                }
+                if keys > 10 && number < 2 {
+                    // Each sees itself, the row of its time in the other input, and those of 50 before if these have its key.
+                    let is_right = |row: &String| {
+                        let values: Vec<i64> = row.split(' ').take(5).map(|value| value.parse().unwrap()).collect();
+                        values[4] == if values[0] > 50 && values[0] % 100 < 50 { 4 } else { 2 }
+                    };
+                    assert!(team.found[0].iter().all(is_right), "step {step}: {:?}", team.found[0]);
+                }
+                team.found[0].clear();
+                assert!(bytes(&mut team) < 3_000_000, "{keys} keys, step {step}: {} bytes", bytes(&mut team));
+            }
+            for later in 0..2000 {
+                (0..2).for_each(|port| team.advance(port, Timestamp(60_000 + later), 5000));
+                team.catch_up(5000);
+            }
+            assert_eq!(team.members[0].state().unwrap().held(), [], "{keys} keys: all rows are gone");
+            assert!(bytes(&mut team) < 1_000_000, "{keys} keys: {} bytes", bytes(&mut team));
+        }
+    }
+}
+
+/// Of a row that sees very many others not much is done at once, even if nothing comes out for long.
+#[test]
+fn a_row_that_sees_very_many_others_lets_others_work() {
+    // As it is for tests.
+    const TURN: u64 = 128;
+    let members = 100 * TURN as i64;
+    let pair: SchemaRef = Arc::new(Schema::new([fields(), fields()].concat()));
+    let types: Vec<_> = fields().iter().map(|field| field.data_type().clone()).collect();
+    let parts = |output: &SchemaRef, kind| join::Parts {
+        kind,
+        inputs: [input(), input()],
+        input_of: vec![0, 1],
+        types: [types.clone(), types.clone()],
+        key_types: vec![DataType::Int64],
+        distance: Distance { from: Interval(-members), to: Interval(0) },
+        // It never holds.
+        condition: Some(Condition { predicate: Arc::new(Less), pair: Arc::clone(&pair) }),
+        output: Arc::clone(output),
+        batch_rows: 50,
+        key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+        has_positions: false,
+        allowed: Interval(0),
+    };
+    let left: SchemaRef = Arc::new(Schema::new(fields()));
+    let results = [fields(), vec![Field::new("a", DataType::Int64, true)]].concat();
+    let frame = Frame {
+        bounds: FrameBounds::Range { from: Some(Interval(-members)), to: Interval(0) },
+        most: None,
+        excludes_row: false,
+        excludes_time: false,
+        excludes_base: false,
+    };
+    let over = || over::OverInput { input: input(), calls: calls()[2..3].to_vec() };
+    let over = over::Parts {
+        inputs: vec![over(), over()],
+        input_of: vec![0, 1],
+        key_types: vec![DataType::Int64],
+        passes: (0..fields().len()).collect(),
+        frames: vec![(frame, 1)],
+        output: Arc::new(Schema::new(results)),
+        batch_rows: 50,
+        key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+        divided_by: vec![0],
+        has_positions: false,
+        allowed: Interval(0),
+    };
+    let join = |kind, output| Box::new(IntervalJoin::new(parts(output, kind)).unwrap()) as Box<dyn Operator>;
+    let all: [(&str, Box<dyn Operator>, usize); 5] = [
+        ("inner", join(JoinKind::Inner, &pair), 0),
+        ("semi", join(JoinKind::Semi, &left), 0),
+        ("full", join(JoinKind::Full, &pair), 1 + members as usize),
+        ("eager", Box::new(EagerJoin::new(parts(&with_op(&pair), JoinKind::Inner)).unwrap()), 0),
+        ("over", Box::new(Over::new(over).unwrap()), 1),
+    ];
+    for (name, mut operator, expected) in all {
+        let mut out = Output::new(50);
+        let (mut calls, mut visited, mut rows) = (0, 0, 0);
+        let mut go_on = |operator: &mut dyn Operator, mut progress: Progress, out: &mut Output| loop {
+            let search = out.take_search();
+            // Both ends of what it sees are found at once, and have passed all rows in between.
+            let passed = members as u64;
+            let looked = if search.visited >= passed { search.visited - passed } else { search.visited };
+            assert!(looked <= 3 * TURN, "{name}: {looked} rows were looked at in one call");
+            (calls, visited) = (calls + 1, visited + looked);
+            rows += out.take(50).iter().map(|(_, batch)| batch.len()).sum::<usize>();
+            match progress {
+                Progress::More => progress = operator.resume(out).unwrap(),
+                _ => break,
+            }
+        };
+        let other = |time: i64| Row { time, key: Some(1), value: Some(-5), position: time };
+        for first in (0..members).step_by(TURN as usize) {
+            let some: Vec<Row> = (first..first + TURN as i64).map(other).collect();
+            let progress = operator.on_batch(1, batch(&some), &mut out).unwrap();
+            go_on(operator.as_mut(), progress, &mut out);
+        }
+        let progress = operator.on_batch(0, batch(&[Row { value: Some(5), ..other(members) }]), &mut out).unwrap();
+        go_on(operator.as_mut(), progress, &mut out);
+        let mut frontier = Frontier::new(2);
+        assert_eq!([0, 1].map(|port| frontier.advance(port, Timestamp::MAX)), [false, true]);
+        let progress = operator.on_time(&frontier, &mut out).unwrap();
+        go_on(operator.as_mut(), progress, &mut out);
+        assert_eq!(rows, expected, "{name}");
+        assert!(visited >= members as u64, "{name}: {visited} rows were looked at");
+        assert!(calls >= 100 + members as u64 / (3 * TURN), "{name}: {calls} calls");
+    }
+}
