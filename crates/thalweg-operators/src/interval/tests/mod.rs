@@ -426,12 +426,12 @@ fn a_join_gives_the_pairs_of_nested_loops() {
     }
 }
 
-/// What nested loops aggregate over the rows of both inputs, or of the first only.
-fn aggregated(frame: &Frame, base: &[Row], others: &[Row]) -> Vec<String> {
+/// Each base row, in order, with the rows of both inputs, or of the first only, that nested loops say it sees.
+fn seen_by(frame: &Frame, base: &[Row], others: &[Row]) -> Vec<(Row, Vec<Row>)> {
     let all = others.iter().map(|row| (row, 0)).chain(base.iter().map(|row| (row, 1)));
     let mut all: Vec<_> = all.collect();
     all.sort_by_key(|(row, input)| (row.time, *input, row.position));
-    let result = |row: &Row| {
+    let seen = |row: &Row| {
         let own = all.iter().position(|(other, input)| *input == 1 && other.position == row.position).unwrap();
         let of_key: Vec<usize> = (0..all.len()).filter(|place| all[*place].0.key == row.key).collect();
         let is_seen = |place: &usize| {
@@ -454,13 +454,21 @@ fn aggregated(frame: &Frame, base: &[Row], others: &[Row]) -> Vec<String> {
         if let Some(most) = frame.most {
             seen.drain(..seen.len().saturating_sub(most));
         }
-        let times: BTreeSet<i64> = seen.iter().map(|place| all[*place].0.time).collect();
-        let values: Vec<i64> = seen.iter().filter_map(|place| all[*place].0.value).collect();
+        (*row, seen.into_iter().map(|place| *all[place].0).collect())
+    };
+    in_time(base).iter().map(seen).collect()
+}
+
+/// What nested loops aggregate over the rows of both inputs, or of the first only.
+fn aggregated(frame: &Frame, base: &[Row], others: &[Row]) -> Vec<String> {
+    let result = |(row, seen): (Row, Vec<Row>)| {
+        let times: BTreeSet<i64> = seen.iter().map(|other| other.time).collect();
+        let values: Vec<i64> = seen.iter().filter_map(|other| other.value).collect();
         let sum = (!values.is_empty()).then(|| values.iter().sum());
         let least = show(values.iter().min().copied());
-        format!("{} {} {} {least} {}", shown(Some(row)), values.len(), show(sum), times.len())
+        format!("{} {} {} {least} {}", shown(Some(&row)), values.len(), show(sum), times.len())
     };
-    in_time(base).iter().map(result).collect()
+    seen_by(frame, base, others).into_iter().map(result).collect()
 }
 
 #[test]
