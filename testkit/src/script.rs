@@ -24,6 +24,8 @@ pub enum Item {
     Watermark(Timestamp),
     /// The source itself knows that nothing is to be waited for.
     Idle,
+    /// Nothing comes any more, and this is not the end.
+    Silent,
 }
 
 /// What the partitions of one table give. Partition `i` is named by its number.
@@ -140,6 +142,10 @@ impl Reader for ScriptReader {
         Ok(match self.ahead.take() {
             Some(Item::Watermark(t)) => Read::Watermark(t),
             Some(Item::Idle) => Read::Idle,
+            Some(Item::Silent) => {
+                self.ahead = Some(Item::Silent);
+                Read::Wait(None)
+            }
             Some(Item::Row(_)) | None => Read::End,
         })
     }
