@@ -154,6 +154,13 @@ impl Frontier {
         self.recombine()
     }
 
+    /// Time has come to `t` in any case; returns whether that is news.
+    pub fn raise(&mut self, t: Timestamp) -> bool {
+        let is_news = t > self.combined;
+        self.combined = self.combined.max(t);
+        is_news
+    }
+
     /// Something came on `port` again: what it brings is to be waited for.
     pub fn wake(&mut self, port: Port) {
         self.ports[port].is_idle = false;

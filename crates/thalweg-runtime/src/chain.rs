@@ -198,6 +198,19 @@ impl Chain {
         !self.work.is_empty()
     }
 
+    /// How far time has come over all ports.
+    pub fn reached(&self) -> Timestamp {
+        self.links.first().map_or(Timestamp::MIN, |link| link.frontier.combined())
+    }
+
+    /// Time has come so far over all ports in any case. Call [`Chain::advance`] until what follows is done.
+    ///
+    /// Errors: what an operator gives.
+    pub fn raise(&mut self, level: Timestamp) -> Result<()> {
+        let first = self.links.first_mut().filter(|_| self.first_alive == 0);
+        if first.is_some_and(|link| link.frontier.raise(level)) { self.time_moved(0) } else { Ok(()) }
+    }
+
     /// Whether the input has ended, so that all that is left is to bring out what was held.
     pub fn is_at_end(&self) -> bool {
         self.links.first().is_some_and(|link| link.frontier.combined() == Timestamp::MAX)
@@ -454,5 +467,26 @@ mod tests {
         // The first call and the one that goes on with it follow each other.
         assert_eq!(stops, 8);
         assert!(matches!(chain.take_out()[..], [(0, Event::Watermark(Timestamp(5)))]));
+    }
+
+    #[test]
+    fn time_comes_as_far_as_it_has_for_others() {
+        let make = || -> Result<Box<dyn Operator>> { Ok(Box::new(Long(1))) };
+        let parts = OperatorParts { label: "Long".to_string(), blamed: "Long".to_string(), make: Arc::new(make) };
+        let counters = vec![Counters::default().node("Long")];
+        let mut chain = Chain::new(vec![parts], counters, 2, 100, Vec::new(), OnBarrier::Pass, None).unwrap();
+        let passed = |chain: &mut Chain| {
+            assert!(chain.advance().unwrap());
+            chain.take_out().into_iter().map(|(_, event)| format!("{event:?}")).collect::<Vec<_>>()
+        };
+        chain.deliver(0, Event::Watermark(Timestamp(9)));
+        chain.deliver(1, Event::Watermark(Timestamp(5)));
+        assert_eq!(passed(&mut chain), ["Watermark(Timestamp(5))"]);
+        // For others the second port was silent before the first one was.
+        chain.raise(Timestamp(9)).unwrap();
+        assert_eq!((passed(&mut chain), chain.reached()), (vec!["Watermark(Timestamp(9))".to_string()], Timestamp(9)));
+        chain.raise(Timestamp(8)).unwrap();
+        chain.deliver(1, Event::Watermark(Timestamp(7)));
+        assert_eq!(passed(&mut chain), [""; 0]);
     }
 }

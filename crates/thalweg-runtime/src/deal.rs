@@ -132,6 +132,11 @@ impl InTurn {
         Self { lanes, next: 0 }
     }
 
+    /// The pipes.
+    pub fn lanes(&self) -> impl Iterator<Item = &Receiver> {
+        self.lanes.iter()
+    }
+
     /// Takes the next event.
     pub fn pop(&mut self) -> Option<Envelope> {
         let mut envelope = self.lanes[self.next].pop()?;
@@ -151,6 +156,11 @@ impl InTurn {
     /// Whether rows are what comes next.
     pub fn has_rows(&self) -> bool {
         self.lanes[self.next].has_rows()
+    }
+
+    /// Whether the one whose turn it is has something to do now. If so, the receiver is woken once it has not.
+    pub fn is_at_work(&self) -> bool {
+        self.lanes[self.next].is_at_work()
     }
 
     /// Whether all was taken and nothing will come any more: nothing was dealt to the one whose turn it is, nor to those behind.

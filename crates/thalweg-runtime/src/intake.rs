@@ -17,6 +17,9 @@ use crate::{
     slack::{Slack, Waited},
 };
 
+/// So many bytes of rows may wait for those before them while who must send these is at work. (Tests have few rows.)
+const AHEAD: usize = if cfg!(debug_assertions) { 1 << 10 } else { 8 << 20 };
+
 /// The pipes that end at a task. An input that has delivered a barrier waits for the others.
 pub struct Pipes {
     inputs: Vec<Input>,
@@ -159,11 +162,12 @@ impl Pipes {
             return Ok(Taken::Events(vec![(0, Event::Barrier(epoch))], 0));
         }
         self.place = Place::Within;
+        let held_back = self.held_back();
         for _ in 0..self.inputs.len() {
             let number = self.next;
             self.next = (self.next + 1) % self.inputs.len();
             let input = &mut self.inputs[number];
-            if input.is_over || input.at_barrier.is_some() {
+            if input.is_over || input.at_barrier.is_some() || held_back.get(number).is_some_and(|is_held| *is_held) {
                 continue;
             }
             if let Some(envelope) = input.receiver.pop() {
@@ -180,6 +184,30 @@ impl Pipes {
         }
         let (is_news, due) = self.wait();
         Ok(if is_news { Taken::NOTHING_NEW } else { Taken::Nothing(due) })
+    }
+
+    /// Which inputs are not read on, as many rows of theirs wait for rows of others that are being made now; none if empty. Who has nothing
+    /// to do until somebody else goes on may be waiting for what is held back: then all are read, however many rows wait.
+    fn held_back(&self) -> Vec<bool> {
+        let mut held_back = Vec::new();
+        for (port, PortIntake { time, gather }) in self.ports.iter().enumerate() {
+            // With a slack rows do not wait for long.
+            let Some(Gather { rows, slack: None, .. }) = gather else { continue };
+            if rows.bytes() <= AHEAD {
+                continue;
+            }
+            let awaited: Vec<usize> = rows.awaited(|place| time.promised(place)).collect();
+            let mine = || self.inputs.iter().enumerate().filter(|(_, input)| input.port == port);
+            let speaks = |input: &Input| input.receiver.next_arrived().is_some() || input.receiver.is_at_work();
+            let comes = |input: &Input| !input.is_over && input.at_barrier.is_none() && speaks(input);
+            let mut waited_for = mine().filter(|(_, input)| awaited.contains(&input.place)).peekable();
+            if waited_for.peek().is_some() && waited_for.all(|(_, input)| comes(input)) {
+                held_back.resize(self.inputs.len(), false);
+                let others = mine().filter(|(_, input)| !awaited.contains(&input.place));
+                others.for_each(|(number, _)| held_back[number] = true);
+            }
+        }
+        held_back
     }
 
     /// Takes the next rows, from a pipe on which nothing is before them: neither time nor a barrier passes.
@@ -392,7 +420,7 @@ mod tests {
     use crate::{
         clock::Clock,
         metrics::Counters,
-        pipe::{CAPACITY, Sender, pipe},
+        pipe::{CAPACITY, Sender, Work, pipe},
     };
 
     #[test]
@@ -494,6 +522,35 @@ mod tests {
         send(&mut senders[1], [watermark(99)]);
         let words = taken(&mut pipes);
         assert_eq!((words.len(), words[1].as_str()), (2, "watermark 99"));
+    }
+
+    #[test]
+    fn who_is_far_ahead_is_not_read_on_while_the_one_that_is_behind_is_at_work() {
+        let (mut senders, mut pipes, counters) = team(2);
+        let work = Work::of([&senders[1]].into_iter(), [].into_iter());
+        let mut waiting: VecDeque<_> = (1..100).map(|end| Envelope::new(rows(end, &[0]), 1)).collect();
+        let begun = work.begin();
+        let mut send_on = |senders: &mut [Sender], pipes: &mut Pipes| {
+            for _ in 0..100 {
+                senders[0].push_all(&mut waiting);
+                assert_eq!(taken(pipes), [""; 0]);
+            }
+            waiting.len()
+        };
+        let left = send_on(&mut senders, &mut pipes);
+        assert!(left > 50, "it waits for room");
+        assert!(counters.state_bytes.load(Relaxed) < 3 * AHEAD);
+        // Something came for the one that is behind while it was at work on what came before.
+        work.begin();
+        work.rest(begun);
+        assert_eq!(send_on(&mut senders, &mut pipes), left);
+        // What it has it gives first.
+        send(&mut senders[1], [rows(1, &[1]), rows(2, &[1]), watermark(3)]);
+        work.rest(work.begin());
+        assert_eq!(taken(&mut pipes).last().map(String::as_str), Some("[300]"));
+        // There is room for more of it, and it has nothing to do, perhaps because of what is held back.
+        work.rest(work.begin());
+        assert_eq!(send_on(&mut senders, &mut pipes), 0);
     }
 
     #[test]

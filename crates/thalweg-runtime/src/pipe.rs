@@ -2,7 +2,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
+    },
     thread::Thread,
 };
 
@@ -83,11 +86,81 @@ pub struct Receiver {
     ends: Arc<Ends>,
 }
 
-/// Who is told that there is something to take, or room again.
+/// The tasks, or threads, at both ends.
 #[derive(Default)]
 struct Ends {
-    sender: OnceLock<Wakes>,
-    receiver: OnceLock<Wakes>,
+    sender: End,
+    receiver: End,
+}
+
+/// Who is told that there is something to take, or room again.
+#[derive(Default)]
+struct End {
+    wakes: OnceLock<Wakes>,
+    /// What it is doing, if it says so.
+    work: OnceLock<Arc<Work>>,
+}
+
+impl End {
+    fn wake(&self) {
+        if let Some(work) = self.work.get() {
+            work.begin();
+        }
+        match self.wakes.get() {
+            Some(Wakes::Task(task)) => task.wake(),
+            Some(Wakes::Thread(thread)) => thread.unpark(),
+            None => {}
+        }
+    }
+}
+
+/// Whether a task has something to do now. Those who take from it may be waiting for just that.
+#[derive(Default)]
+pub struct Work {
+    /// How often there was something to do, and how often of these it was over.
+    begun: AtomicU64,
+    over: AtomicU64,
+    /// Whether somebody wants to know when it is over.
+    is_watched: AtomicBool,
+    ends: OnceLock<Vec<Weak<Ends>>>,
+}
+
+impl Work {
+    /// That of a task which has these ends of pipes.
+    pub fn of<'a>(
+        senders: impl Iterator<Item = &'a Sender>,
+        receivers: impl Iterator<Item = &'a Receiver>,
+    ) -> Arc<Self> {
+        let work = Arc::<Self>::default();
+        let is_one = |end: &End| assert!(end.work.set(Arc::clone(&work)).is_ok(), "an end is one task's");
+        receivers.for_each(|receiver| is_one(&receiver.ends.receiver));
+        let ends = senders.map(|sender| {
+            is_one(&sender.ends.sender);
+            Arc::downgrade(&sender.ends)
+        });
+        assert!(work.ends.set(ends.collect()).is_ok(), "these are all");
+        work
+    }
+
+    /// There is something to do; returns which time this is.
+    pub fn begin(&self) -> u64 {
+        self.begun.fetch_add(1, SeqCst) + 1
+    }
+
+    /// What there was to do at that time is done, until something comes or there is room for what comes out.
+    pub fn rest(&self, begun: u64) {
+        self.over.store(begun, SeqCst);
+        // In this order: who looks says first that it does.
+        if self.is_watched.swap(false, SeqCst) {
+            let ends = self.ends.get().into_iter().flatten().filter_map(Weak::upgrade);
+            ends.for_each(|ends| ends.receiver.wake());
+        }
+    }
+
+    fn is_on(&self) -> bool {
+        self.is_watched.store(true, SeqCst);
+        self.begun.load(SeqCst) != self.over.load(SeqCst)
+    }
 }
 
 /// Someone who can be woken.
@@ -113,7 +186,7 @@ impl Sender {
             && room > 0
         {
             places.fill_from_iter(events.drain(..room));
-            wake(&self.ends.receiver);
+            self.ends.receiver.wake();
         }
     }
 
@@ -124,7 +197,7 @@ impl Sender {
 
     /// Says who is to be woken when there is room again, or nobody takes any more.
     pub fn set_waker(&self, wakes: Wakes) {
-        assert!(self.ends.sender.set(wakes).is_ok(), "a sender has one waker");
+        assert!(self.ends.sender.wakes.set(wakes).is_ok(), "a sender has one waker");
     }
 }
 
@@ -137,7 +210,7 @@ impl Receiver {
                 && there > 0
             {
                 self.taken.extend(events);
-                wake(&self.ends.sender);
+                self.ends.sender.wake();
             }
         }
         self.taken.pop_front()
@@ -154,6 +227,11 @@ impl Receiver {
         next.is_some_and(|envelope| matches!(envelope.event, Event::Batch(_)))
     }
 
+    /// Whether who sends has something to do now. If so, the receiver is woken once it has not.
+    pub fn is_at_work(&self) -> bool {
+        self.ends.sender.work.get().is_some_and(|work| work.is_on()) && !self.ring.is_abandoned()
+    }
+
     /// Whether all was taken and nothing will come any more.
     pub fn is_closed(&self) -> bool {
         // In this order: what was put in before the sender left is seen.
@@ -162,7 +240,7 @@ impl Receiver {
 
     /// Says who is to be woken when there is something to take, or nothing will come any more.
     pub fn set_waker(&self, wakes: Wakes) {
-        assert!(self.ends.receiver.set(wakes).is_ok(), "a receiver has one waker");
+        assert!(self.ends.receiver.wakes.set(wakes).is_ok(), "a receiver has one waker");
     }
 }
 
@@ -170,21 +248,13 @@ impl Drop for Sender {
     fn drop(&mut self) {
         // Leave the ring first: whoever is woken must see that nothing will come any more.
         self.ring = RingBuffer::new(1).0;
-        wake(&self.ends.receiver);
+        self.ends.receiver.wake();
     }
 }
 
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.ring = RingBuffer::new(1).1;
-        wake(&self.ends.sender);
-    }
-}
-
-fn wake(end: &OnceLock<Wakes>) {
-    match end.get() {
-        Some(Wakes::Task(task)) => task.wake(),
-        Some(Wakes::Thread(thread)) => thread.unpark(),
-        None => {}
+        self.ends.sender.wake();
     }
 }

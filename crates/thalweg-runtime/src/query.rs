@@ -23,7 +23,7 @@ use crate::{
     intake::{Inlet, Pipes},
     metrics::{Counters, Metrics},
     nodes::Nodes,
-    pipe::{CAPACITY, Place, Receiver, Sender, Wakes, pipe},
+    pipe::{CAPACITY, Place, Receiver, Sender, Wakes, Work, pipe},
     pool::{Pool, TaskRef},
     share::Share,
     simulation::Simulation,
@@ -119,7 +119,7 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
         for instance in 0..instances {
             let place = pool.reserve(instance, instances);
             shared.register(place.clone());
-            let Ends { inlets, pipes, divided, dealers } = wiring.take(number, instance, &place);
+            let Ends { inlets, pipes, divided, dealers, work } = wiring.take(number, instance, &place);
             let intake = match &mut source {
                 Some(opener) => Intake::Source(opener.open(instance, &place)?, 0),
                 None => {
@@ -172,6 +172,7 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                 outlet,
                 arrived: 0,
                 place: Place::Within,
+                work,
                 is_ending: false,
                 most,
                 delay: Linger { most: delay(&settings), clock: clock.clone() },
@@ -395,6 +396,8 @@ struct Ends {
     divided: Vec<Divided>,
     /// Those that begin at it and to which its batches are dealt.
     dealers: Vec<Dealer>,
+    /// Whether it has something to do, for those at their other ends.
+    work: Arc<Work>,
 }
 
 /// The pipes that share the rows of one output, by receiver.
@@ -466,12 +469,13 @@ impl Wiring {
     }
 
     fn take(&mut self, stage: usize, instance: usize, place: &TaskRef) -> Ends {
-        let ends = self.ends.remove(&(stage, instance)).unwrap_or_default();
+        let mut ends = self.ends.remove(&(stage, instance)).unwrap_or_default();
         ends.inlets.iter().for_each(|inlet| inlet.receiver.set_waker(|| Wakes::Task(place.clone())));
         let divided = ends.divided.iter().flat_map(|divided| &divided.senders);
         let dealt = ends.dealers.iter().flat_map(Dealer::senders);
-        let all = ends.pipes.iter().map(Out::sender).chain(divided).chain(dealt);
-        all.for_each(|sender| sender.set_waker(Wakes::Task(place.clone())));
+        let all: Vec<_> = ends.pipes.iter().map(Out::sender).chain(divided).chain(dealt).collect();
+        all.iter().for_each(|sender| sender.set_waker(Wakes::Task(place.clone())));
+        ends.work = Work::of(all.into_iter(), ends.inlets.iter().flat_map(|inlet| inlet.receiver.lanes()));
         ends
     }
 }

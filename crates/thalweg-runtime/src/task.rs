@@ -26,7 +26,7 @@ use crate::{
     exchange::Scatter,
     intake::{Pipes, Taken},
     metrics::{Counters, TaskCounters},
-    pipe::{Envelope, Place, Sender},
+    pipe::{Envelope, Place, Sender, Work},
     pool::{Run, TaskRef, Turn},
     source::{SourceReader, Step},
 };
@@ -152,6 +152,8 @@ pub struct Task {
     pub arrived: u64,
     /// Where it stands in the task's turn.
     pub place: Place,
+    /// Whether it has something to do, for those who take from it.
+    pub work: Arc<Work>,
     /// Whether nothing is left to be done but to pass on what was put out.
     pub is_ending: bool,
     /// How many events it takes in one turn.
@@ -245,6 +247,7 @@ impl Run for Task {
         if self.shared.is_failed.load(Acquire) {
             return self.end();
         }
+        let begun = self.work.begin();
         let began = self.member.as_ref().map(Member::begin);
         let started = self.counters.as_ref().map(|_| Instant::now());
         let turn = catch_unwind(AssertUnwindSafe(|| self.turn()));
@@ -256,7 +259,12 @@ impl Run for Task {
         }
         let error = match turn {
             Ok(Ok(Turn::Done)) => return self.end(),
-            Ok(Ok(turn)) => return turn,
+            Ok(Ok(turn)) => {
+                if let Turn::Wait(_) = turn {
+                    self.work.rest(begun);
+                }
+                return turn;
+            }
             Ok(Err(error)) => error,
             Err(panic) => {
                 let node = self.chain.running().unwrap_or(&self.label);

@@ -65,8 +65,8 @@ impl Member {
     /// owner's other groups would seem to be emitted.
     pub fn take(&mut self, pipes: &mut Pipes, chain: &mut Chain) -> Result<Taken> {
         match self.handover.take() {
-            None => self.next(pipes),
-            Some((epoch, Phase::Level(since))) => Ok(self.level(epoch, since, pipes)),
+            None => self.next(pipes, chain),
+            Some((epoch, Phase::Level(since))) => self.level(epoch, since, pipes, chain),
             Some((epoch, Phase::Flush)) => {
                 chain.flush();
                 self.handover = Some((epoch, Phase::Give));
@@ -78,26 +78,33 @@ impl Member {
     }
 
     /// The next events, where no key group is on its way.
-    fn next(&mut self, pipes: &mut Pipes) -> Result<Taken> {
+    fn next(&mut self, pipes: &mut Pipes, chain: &mut Chain) -> Result<Taken> {
         let taken = pipes.take()?;
         let Taken::Events(events, arrived) = &taken else { return Ok(taken) };
         if let [(_, Event::Barrier(epoch))] = events[..]
-            && self.team.arrive(epoch, self.number, || pipes.reached())
+            && self.team.arrive(epoch, self.number, || [pipes.reached(), vec![chain.reached()]].concat())
         {
-            return Ok(self.level(epoch, self.clock.now(), pipes));
+            return self.level(epoch, self.clock.now(), pipes, chain);
         }
         self.arrived = *arrived;
         Ok(taken)
     }
 
-    fn level(&mut self, epoch: Epoch, since: Instant, pipes: &mut Pipes) -> Taken {
+    /// Makes time the same: by port, and over all of them. Of two ports that fall silent one after the other it depends on which is the first
+    /// how far time comes, and one member may have heard first of this one, and another first of that one.
+    fn level(&mut self, epoch: Epoch, since: Instant, pipes: &mut Pipes, chain: &mut Chain) -> Result<Taken> {
         let Some(level) = self.team.level(epoch) else {
             self.handover = Some((epoch, Phase::Level(since)));
-            return Taken::Nothing(None);
+            return Ok(Taken::Nothing(None));
         };
         self.team.met(self.clock.now().saturating_duration_since(since));
         self.handover = Some((epoch, Phase::Flush));
-        Taken::Events(pipes.raise(&level), self.arrived)
+        if let Some((combined, ports)) = level.split_last() {
+            let events = pipes.raise(ports);
+            chain.raise(*combined)?;
+            return Ok(Taken::Events(events, self.arrived));
+        }
+        Ok(Taken::Events(Vec::new(), self.arrived))
     }
 
     fn give(&mut self, epoch: Epoch, chain: &mut Chain) -> Result<Taken> {

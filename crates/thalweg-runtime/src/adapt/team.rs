@@ -271,7 +271,7 @@ impl Team {
         true
     }
 
-    /// How far time has come by port for those who give or take, once all of them have arrived.
+    /// How far time has come for those who give or take, as they said, once all of them have arrived.
     pub fn level(&self, epoch: Epoch) -> Option<Vec<Timestamp>> {
         let inner = self.inner.lock();
         let mut level: Vec<Timestamp> = Vec::new();
