@@ -17,7 +17,7 @@ use crate::{
     refuse,
     script::Words,
     types,
-    windowing::{self, NotFixed},
+    windowing::{self, NotFixed, TOO_LONG},
 };
 
 /// The table that was declared; physical columns that were left out are inferred by its connector.
@@ -174,6 +174,7 @@ fn delay(expression: &Expr, time: &str) -> Result<Interval, &'static str> {
             let span = windowing::micros(right).map_err(|reason| match reason {
                 NotFixed::Months => "months and years differ in length",
                 NotFixed::TooFine => "time is counted in whole microseconds",
+                NotFixed::TooLong => TOO_LONG,
                 NotFixed::NoInterval => SHAPE,
             })?;
             match op {

@@ -358,16 +358,27 @@ fn interval(written: SqlExpr, what: &str, at: Span, context: &mut dyn RelationPl
         ours(refused(match reason {
             NotFixed::Months => format!("the window's {what} is {text}: months and years differ in length"),
             NotFixed::TooFine => format!("the window's {what} is {text}: time is counted in whole microseconds"),
+            NotFixed::TooLong => format!("the window's {what} is {text}: that is {TOO_LONG}"),
             NotFixed::NoInterval => format!("the window's {what} is {text}, expected an interval"),
         }))
     })
 }
 
+/// Of a span of time.
+pub(crate) const TOO_LONG: &str = "longer than 292,000 years, or 106,751,991 days";
+
 /// Why an expression is no fixed span of time.
 pub(crate) enum NotFixed {
     Months,
     TooFine,
+    /// Longer than microseconds in 64 bits.
+    TooLong,
     NoInterval,
+}
+
+/// So many days in microseconds.
+fn days(count: i32) -> std::result::Result<i64, NotFixed> {
+    i64::from(count).checked_mul(86_400_000_000).ok_or(NotFixed::TooLong)
 }
 
 /// The span of time that an expression always is, in microseconds.
@@ -380,14 +391,13 @@ pub(crate) fn micros(expression: &Expr) -> std::result::Result<i64, NotFixed> {
             if value.nanoseconds % 1000 != 0 {
                 return Err(NotFixed::TooFine);
             }
-            let days = i64::from(value.days) * 86_400_000_000;
-            days.checked_add(value.nanoseconds / 1000).ok_or(NotFixed::NoInterval)
+            days(value.days)?.checked_add(value.nanoseconds / 1000).ok_or(NotFixed::TooLong)
         }
         Expr::Literal(ScalarValue::IntervalDayTime(Some(value)), _) => {
-            Ok(i64::from(value.days) * 86_400_000_000 + i64::from(value.milliseconds) * 1000)
+            days(value.days)?.checked_add(i64::from(value.milliseconds) * 1000).ok_or(NotFixed::TooLong)
         }
         Expr::Literal(ScalarValue::IntervalYearMonth(_), _) => Err(NotFixed::Months),
-        Expr::Negative(inner) => micros(inner).and_then(|value| value.checked_neg().ok_or(NotFixed::NoInterval)),
+        Expr::Negative(inner) => micros(inner).and_then(|value| value.checked_neg().ok_or(NotFixed::TooLong)),
         Expr::Alias(alias) => micros(&alias.expr),
         _ => Err(NotFixed::NoInterval),
     }

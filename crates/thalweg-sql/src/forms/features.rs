@@ -15,6 +15,9 @@ use crate::{functions::FREQUENT, script};
 const WHERE: [(&str, &str); 5] =
     [("avg_where", "avg"), ("count_where", "count"), ("max_where", "max"), ("min_where", "min"), ("sum_where", "sum")];
 
+/// Shorter names.
+const SHORT: [(&str, &str); 2] = [("first", "first_value"), ("last", "last_value")];
+
 const DISTINCT: &str = "distinct_count";
 
 /// As many values a text has at most: one that is filled up must not take all memory.
@@ -22,7 +25,7 @@ const MOST: u64 = 1024;
 
 /// The aggregates that are written out here, in lower case.
 pub(crate) fn aggregates() -> impl Iterator<Item = &'static str> {
-    WHERE.iter().map(|(name, _)| *name).chain([DISTINCT])
+    WHERE.iter().chain(&SHORT).map(|(name, _)| *name).chain([DISTINCT])
 }
 
 /// What a call of one of OpenMLDB's aggregates means.
@@ -38,6 +41,9 @@ pub(crate) fn feature(call: &Function) -> Result<Option<Expr>> {
             return refused(format!("{name} takes a value and a condition"), &format!("write {name}(x, x > 0)"));
         };
         return Ok(Some(filtered(call, plain, list, value, condition)));
+    }
+    if let Some((_, known)) = SHORT.iter().find(|(short, _)| *short == name) {
+        return Ok(Some(renamed(call, known, list.clone())));
     }
     if name == DISTINCT {
         let [FunctionArg::Unnamed(FunctionArgExpr::Expr(_))] = list.args.as_slice() else {

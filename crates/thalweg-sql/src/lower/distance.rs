@@ -56,7 +56,7 @@ pub(super) fn said(BinaryExpr { left, op, right }: &BinaryExpr, side_of: &dyn Fn
         ([-1, 1] | [1, -1], Err(reason)) => return Said::Unclear(reason),
         _ => return Said::Nothing,
     };
-    let Some(bound) = bound else { return Said::Unclear(NotFixed::NoInterval) };
+    let Some(bound) = bound else { return Said::Unclear(NotFixed::TooLong) };
     let op = if is_turned { op.swap().unwrap_or(*op) } else { *op };
     let (from, to) = match op {
         Operator::Eq => (Some(bound), Some(bound)),
@@ -103,14 +103,14 @@ impl Sum {
 
     fn plus(self, other: Self) -> Self {
         let span = match (self.span, other.span) {
-            (Ok(a), Ok(b)) => a.checked_add(b).ok_or(NotFixed::NoInterval),
+            (Ok(a), Ok(b)) => a.checked_add(b).ok_or(NotFixed::TooLong),
             (Err(reason), _) | (_, Err(reason)) => Err(reason),
         };
         Self { times: [self.times[0] + other.times[0], self.times[1] + other.times[1]], span }
     }
 
     fn negated(self) -> Self {
-        let span = self.span.and_then(|span| span.checked_neg().ok_or(NotFixed::NoInterval));
+        let span = self.span.and_then(|span| span.checked_neg().ok_or(NotFixed::TooLong));
         Self { times: self.times.map(|times| -times), span }
     }
 }
@@ -118,8 +118,8 @@ impl Sum {
 /// A constant in microseconds; `None` if it is no span of time.
 fn span(value: &ScalarValue, literal: &Expr) -> Option<Result<i64, NotFixed>> {
     match value {
-        ScalarValue::DurationSecond(Some(span)) => Some(span.checked_mul(1_000_000).ok_or(NotFixed::NoInterval)),
-        ScalarValue::DurationMillisecond(Some(span)) => Some(span.checked_mul(1_000).ok_or(NotFixed::NoInterval)),
+        ScalarValue::DurationSecond(Some(span)) => Some(span.checked_mul(1_000_000).ok_or(NotFixed::TooLong)),
+        ScalarValue::DurationMillisecond(Some(span)) => Some(span.checked_mul(1_000).ok_or(NotFixed::TooLong)),
         ScalarValue::DurationMicrosecond(Some(span)) => Some(Ok(*span)),
         ScalarValue::DurationNanosecond(Some(span)) => {
             Some(if span % 1000 == 0 { Ok(span / 1000) } else { Err(NotFixed::TooFine) })

@@ -166,7 +166,8 @@ impl Lowering<'_> {
         let why = match reason {
             NotFixed::Months => "months and years differ in length",
             NotFixed::TooFine => "time is counted in whole microseconds",
-            NotFixed::NoInterval => "it is too long",
+            NotFixed::TooLong => "it is longer than 292,000 years",
+            NotFixed::NoInterval => "it is no interval",
         };
         let bound = thalweg_plan::written(bound);
         Error::query(format!("the event times of a join are bounded by {bound}: {why}"))

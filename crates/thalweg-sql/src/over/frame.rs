@@ -8,7 +8,7 @@ use thalweg_core::{Error, Interval, Result};
 use thalweg_plan::node::FrameBounds;
 
 use super::Clauses;
-use crate::windowing::{NotFixed, micros};
+use crate::windowing::{NotFixed, TOO_LONG, micros};
 
 /// The bounds of a window as DataFusion reads them: `INTERVAL 5 SECOND` is `INTERVAL '5' SECOND`, and without parentheses.
 pub(super) fn plain(spec: &mut WindowSpec) {
@@ -146,6 +146,7 @@ fn fixed(span: &ScalarValue) -> Result<i64> {
     let fixed = micros(&Expr::Literal(interval, None)).map_err(|reason| match reason {
         NotFixed::Months => refused(format!("the frame reaches {text}: months and years differ in length")),
         NotFixed::TooFine => refused(format!("the frame reaches {text}: time is counted in whole microseconds")),
+        NotFixed::TooLong => refused(format!("the frame reaches {text}: that is {TOO_LONG}")),
         NotFixed::NoInterval => no_interval(),
     })?;
     if fixed < 0 {
