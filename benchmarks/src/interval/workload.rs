@@ -219,6 +219,10 @@ mod tests {
             }
         }
         near(matches(&named("default"), &named("default").generate(1 << 16)), 10.0);
+        let (few, default) = (named("table V"), named("default"));
+        near(rows_in(&few, &few.generate(1 << 18), few.window), 0.1);
+        near(rows_in(&few, &few.generate(1 << 18), few.lateness), 0.011);
+        near(rows_in(&default, &default.generate(1 << 16), default.lateness), 1.01);
     }
 
     #[test]

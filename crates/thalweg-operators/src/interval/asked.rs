@@ -53,6 +53,8 @@ pub struct Looked {
     pub has_past: bool,
     /// Whether a row sees itself although it does not stand among those that may be seen.
     pub adds_own: bool,
+    /// Whether it does not see itself although it stands between those that it sees, which follow each other but for that.
+    pub takes_own: bool,
 }
 
 /// One of the running totals that are kept for each key.
@@ -135,15 +137,17 @@ impl Asked {
         let mut first = 0;
         let looked = |(frame, count): &(Frame, usize)| {
             first += count;
+            let frame = frame.clone().simplified();
             Looked {
-                frame: frame.clone(),
                 calls: first - count..first,
                 is_contiguous: frame.is_contiguous(is_base_seen),
+                takes_own: is_base_seen && frame.is_contiguous_but_for_itself(),
                 needs_all: false,
                 has_blocks: false,
                 slides: false,
                 has_past: false,
                 adds_own: !is_base_seen && frame.sees_itself(),
+                frame,
             }
         };
         let mut frames: Vec<Looked> = frames.iter().map(looked).collect();
@@ -264,6 +268,7 @@ fn totals(inputs: &[OverInput], layout: &Layout, frames: &[Looked]) -> Result<(V
     let frame_of = |call: usize| frames.iter().find(|looked| looked.calls.contains(&call));
     for (call, columns) in layout.calls.iter().enumerate() {
         let function = &inputs[0].calls[call].function;
+        let has_hole = frame_of(call).is_some_and(|looked| looked.takes_own);
         let frame = frame_of(call).filter(|looked| looked.is_contiguous);
         let is_contiguous = frame.is_some();
         // A frame of times has all rows of a time or none; but a row that is not in the line may have a time of its own.
@@ -279,7 +284,7 @@ fn totals(inputs: &[OverInput], layout: &Layout, frames: &[Looked]) -> Result<(V
             summed.push(Some(Summed::Row(pick)));
             continue;
         }
-        if function.totals().is_none() || !is_contiguous {
+        if function.totals().is_none() || !(is_contiguous || has_hole) {
             summed.push(None);
             continue;
         }

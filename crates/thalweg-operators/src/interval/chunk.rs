@@ -162,7 +162,8 @@ impl Chunk {
         sorter.by_key(bases, &mut self.order);
         self.find_keys(bases);
         let own = self.reset(bases, asked, kept)?;
-        for (frame, looked) in asked.frames.iter().enumerate().filter(|(_, looked)| looked.is_contiguous) {
+        let has_spans = |looked: &Looked| looked.is_contiguous || looked.takes_own;
+        for (frame, looked) in asked.frames.iter().enumerate().filter(|(_, looked)| has_spans(looked)) {
             self.look_around(Around { asked, frame, own: &own }, bases, lines);
             self.pick(frame, looked, bases, asked, lines);
         }
@@ -212,8 +213,8 @@ impl Chunk {
         self.settled = vec![Settled::default(); asked.frames.len()];
         self.unsure = asked.frames.iter().map(|_| Unsure::default()).collect();
         self.seen.resize_with(asked.frames.len(), Default::default);
-        let adds_own = asked.frames.iter().any(|looked| looked.adds_own && looked.is_contiguous);
-        if adds_own { asked.amounts(kept, bases, 0..bases.len()) } else { Ok(Vec::new()) }
+        let needs_own = |looked: &Looked| looked.adds_own && looked.is_contiguous || looked.takes_own;
+        if asked.frames.iter().any(needs_own) { asked.amounts(kept, bases, 0..bases.len()) } else { Ok(Vec::new()) }
     }
 
     /// Finds the rows that aggregates of a frame are values of.
@@ -305,13 +306,14 @@ impl Chunk {
         // Both ends have passed the rows in between.
         self.search.visited += (near.start.abs_diff(last.start) + near.end.abs_diff(last.end)) as u64;
         let found = spans.starts[places.clone()].iter().zip(&spans.ends[places.clone()]);
-        self.search.found += found.map(|(start, end)| end - start).sum::<usize>() as u64;
+        let found: usize = found.map(|(start, end)| end - start).sum();
+        self.search.found += found.saturating_sub(if looked.takes_own { places.len() } else { 0 }) as u64;
         calls.iter().for_each(|call| self.sum(*call, around, places.clone(), line));
     }
 
     /// Finds the totals of an aggregate for the rows of one key.
     fn sum(&mut self, call: usize, around: Around<'_>, places: Range<usize>, line: &Line) {
-        let (Around { asked, frame, own }, adds_own) = (around, around.looked().adds_own);
+        let (Around { asked, frame, own }, Looked { adds_own, takes_own, .. }) = (around, around.looked());
         let Spans { starts, ends, .. } = &self.spans[frame];
         let (order, starts, ends) = (&self.order[places.clone()], &starts[places.clone()], &ends[places]);
         let (found, unsure) = (&mut self.totals[call], &mut self.unsure[frame]);
@@ -322,7 +324,7 @@ impl Chunk {
         let running = kind.and_then(|kind| line.running(kind));
         if let Some((running, gone)) = running
             && let Some(sums) = running.narrow()
-            && !adds_own
+            && !(adds_own | takes_own)
         {
             found.put_all(order, &sums[gone..], starts, ends);
             return;
@@ -333,7 +335,12 @@ impl Chunk {
                 None => Some(Total { count: 1, sum: 0 }),
                 Some(kind) => amount(&own[kind], row),
             };
-            match if adds_own { total.and_then(|total| total.plus(own()?)) } else { total } {
+            let total = match total {
+                Some(total) if *adds_own => own().and_then(|own| total.plus(own)),
+                Some(total) if *takes_own => own().and_then(|own| total.minus(own)),
+                total => total,
+            };
+            match total {
                 Some(total) => found.put(row, total),
                 // It is forgotten with all others of the row.
                 None => unsure.put(row, self.rows.len()),
@@ -392,7 +399,7 @@ impl Chunk {
                     looked.frame.rows(&base, line, asked.is_base_seen, near, &mut seen.rows);
                     // Those of frames without gaps were found before.
                     let rows = seen.rows.len() - seen.groups.len();
-                    self.search.found += if looked.is_contiguous { 0 } else { rows as u64 };
+                    self.search.found += if looked.is_contiguous || looked.takes_own { 0 } else { rows as u64 };
                     seen.groups.resize(seen.rows.len(), number);
                 }
             }

@@ -157,7 +157,21 @@ impl Frame {
     pub fn is_contiguous(&self, is_in_line: bool) -> bool {
         // Where it is not there, and among those that count, it may stand between them.
         let is_complete = (self.most.is_none() || is_in_line || !self.sees_itself()) && !self.excludes_time;
-        is_complete && (!is_in_line || !self.excludes_row && !self.excludes_base)
+        // So many rows before it end with the one before it.
+        let may_lack_itself = matches!(self.bounds, FrameBounds::Rows(_));
+        is_complete && (!is_in_line || (!self.excludes_row || may_lack_itself) && !self.excludes_base)
+    }
+
+    /// Whether the rows that a row sees follow each other in the line but for the row itself, which is there.
+    pub fn is_contiguous_but_for_itself(&self) -> bool {
+        let has_row = Self { excludes_row: false, ..self.clone() };
+        self.excludes_row && !self.is_contiguous(true) && self.most.is_none() && has_row.is_contiguous(true)
+    }
+
+    /// The same without clauses that change nothing: nothing can be left out of the row's own time where no row of it is seen.
+    pub fn simplified(self) -> Self {
+        let has_row = Self { excludes_row: false, ..self.clone() };
+        if has_row.sees_itself() { self } else { Self { excludes_time: false, ..has_row } }
     }
 
     /// Finds the rows that each of some rows of one key, which have these times and are in their order, sees where they follow each
@@ -194,7 +208,7 @@ impl Frame {
                 for base in bases {
                     own = line.place(base, own);
                     starts.push(own.saturating_sub(before.unwrap_or(usize::MAX)));
-                    ends.push(own + usize::from(is_in_line));
+                    ends.push(own + usize::from(is_in_line && !self.excludes_row));
                 }
             }
         }

@@ -278,6 +278,11 @@ fn drop_first<T>(things: &mut Vec<T>, count: usize, most: usize) {
 }
 
 impl Total {
+    /// What is left without another one, of rows of which its are some, if it is a number of 128 bits.
+    pub fn minus(self, other: Self) -> Option<Self> {
+        Some(Self { count: self.count.checked_sub(other.count)?, sum: self.sum.checked_sub(other.sum)? })
+    }
+
     /// What both add up to, if it is a number of 128 bits.
     pub fn plus(self, other: Self) -> Option<Self> {
         Some(Self { count: self.count + other.count, sum: self.sum.checked_add(other.sum)? })
