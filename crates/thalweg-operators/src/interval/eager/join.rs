@@ -228,12 +228,18 @@ impl EagerJoin {
         Ok((numbers, (0..rows).map(is_lonely).collect()))
     }
 
-    /// Drops rows that find no partners any more.
-    fn expire(&mut self) {
+    /// Drops rows that find no partners any more; returns how long they were there for nobody.
+    fn expire(&mut self) -> Interval {
         let ends = self.final_before();
         let Self { kept, keys, runs, .. } = self;
+        let mut lag = 0;
         for (runs, end) in runs.iter_mut().zip(ends) {
-            runs.expire(end.0, |row| kept.release(row.at));
+            // At the end of a stream time makes a leap.
+            let counts = end.is_in_range();
+            runs.expire(end.0, |row| {
+                lag = if counts { lag.max(end.0.saturating_sub(row.time)) } else { lag };
+                kept.release(row.at);
+            });
         }
         if keys.is_sparse(runs.iter().map(Runs::rows).sum()) {
             let mut is_wanted = vec![false; keys.keys()];
@@ -241,6 +247,7 @@ impl EagerJoin {
             let moved = keys.forget_keys(|key| is_wanted[key as usize]);
             runs.iter_mut().for_each(|runs| runs.renumber(&moved));
         }
+        Interval(lag)
     }
 }
 
@@ -278,7 +285,8 @@ impl Operator for EagerJoin {
         self.reached = self.reached.max(frontier.combined().minus(Interval(self.allowed)));
         let [left, right] = self.final_before();
         out.hold(self.reached.min(left).min(right));
-        self.expire();
+        let lag = self.expire();
+        out.count_search(Search { lag, ..Search::default() });
         Ok(Progress::Done)
     }
 
