@@ -314,8 +314,9 @@ impl Task {
             if is_idle && matches!(std::mem::take(&mut self.place), Place::Last) {
                 self.is_ending |= self.outlet.end_turn(self.arrived)?;
             }
-            // Who stops a query does not wait for all that comes at the end of its input.
-            self.is_ending |= !is_idle && self.chain.is_at_end() && self.shared.is_stopping.load(Acquire);
+            // Who stops a query waits neither for all that comes at the end of its input, nor for what takes long and brings out nothing.
+            let is_waited_for = is_idle || !(is_long || self.chain.is_at_end());
+            self.is_ending |= !is_waited_for && self.shared.is_stopping.load(Acquire);
             self.check_memory()?;
             if is_idle
                 && !self.is_ending
