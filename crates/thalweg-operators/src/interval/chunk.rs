@@ -146,6 +146,16 @@ impl Seen {
     fn left(&self) -> usize {
         self.rows.len() - self.done
     }
+
+    /// Forgets all rows; where one row saw very many, their memory is given back.
+    fn forget(&mut self) {
+        if self.rows.capacity() > 4 * SEEN {
+            *self = Self::default();
+        }
+        self.rows.clear();
+        self.groups.clear();
+        self.done = 0;
+    }
 }
 
 impl Chunk {
@@ -493,9 +503,7 @@ impl Chunk {
                 seen.done = some.end;
             }
             if seen.left() == 0 {
-                seen.rows.clear();
-                seen.groups.clear();
-                seen.done = 0;
+                seen.forget();
             }
         }
         Ok(left)
