@@ -52,6 +52,8 @@ pub struct Metrics {
     pub watermark_lag: Option<Interval>,
     /// The source partition that holds the watermark back: `table/partition`.
     pub held_by: Option<String>,
+    /// Whether the query was stopped while rows had still so much to do that they were left.
+    pub is_cut_short: bool,
     /// How far rows of each source partition are taken to be out of order, where that is learnt.
     pub lateness: Vec<(String, Interval)>,
     /// Each node that has something to tell.
@@ -266,6 +268,7 @@ pub struct Counters {
     partitions: Mutex<Vec<Arc<PartitionProgress>>>,
     has_watermarks: AtomicBool,
     is_timed: AtomicBool,
+    is_cut_short: AtomicBool,
     /// The largest watermark that a snapshot has told.
     told: AtomicI64,
 }
@@ -293,6 +296,7 @@ impl Default for Counters {
             partitions: Mutex::new(Vec::new()),
             has_watermarks: AtomicBool::new(false),
             is_timed: AtomicBool::new(false),
+            is_cut_short: AtomicBool::new(false),
             told: AtomicI64::new(Timestamp::MIN.0),
         }
     }
@@ -307,6 +311,11 @@ impl Counters {
     /// The query has ended: time stands still.
     pub fn end(&self) {
         self.ended.lock().get_or_insert(self.started.elapsed());
+    }
+
+    /// The query is stopped, and what has arrived is not finished.
+    pub fn cut_short(&self) {
+        self.is_cut_short.store(true, Relaxed);
     }
 
     /// Measures how long the nodes take whose counters are made from now on.
@@ -447,6 +456,7 @@ impl Counters {
             exchanged_bytes: self.exchanged.bytes.load(Relaxed),
             elapsed: self.ended.lock().unwrap_or_else(|| self.started.elapsed()),
             nodes,
+            is_cut_short: self.is_cut_short.load(Relaxed),
             tasks: self.tasks.lock().iter().map(|task| task.metrics()).collect(),
             ..Metrics::default()
         };

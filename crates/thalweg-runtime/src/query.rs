@@ -178,6 +178,7 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                 delay: Linger { most: delay(&settings), clock: clock.clone() },
                 idle_since: None,
                 gives_way: false,
+                stopping_since: None,
             };
             tasks.push((number, place, task));
         }

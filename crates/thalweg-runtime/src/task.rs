@@ -10,7 +10,7 @@ use std::{
             Ordering::{AcqRel, Acquire, Release},
         },
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use parking_lot::{Condvar, Mutex};
@@ -34,13 +34,16 @@ use crate::{
 /// How many events a task takes in one turn before others have theirs.
 pub const TURN: usize = 16;
 
+/// So long what has arrived is worked on when a query is stopped. It is a moment, unless a row has very many partners.
+const GRACE: Duration = Duration::from_secs(2);
+
 /// What all tasks of a query share.
 pub struct Shared {
     /// What is counted.
     pub counters: Arc<Counters>,
     /// How much memory the states may take.
     pub memory_limit: Option<usize>,
-    /// Asked to stop: sources end, and what has arrived is finished.
+    /// Asked to stop: sources end, and what has arrived is finished if it can be soon.
     pub is_stopping: AtomicBool,
     /// The first error; every task gives up then.
     pub error: Mutex<Option<Error>>,
@@ -164,6 +167,8 @@ pub struct Task {
     pub idle_since: Option<Instant>,
     /// Whether others have a turn before what the chain put off is done.
     pub gives_way: bool,
+    /// When it found that the query is stopped.
+    pub stopping_since: Option<Instant>,
 }
 
 /// Where a task's events come from.
@@ -314,9 +319,10 @@ impl Task {
             if is_idle && matches!(std::mem::take(&mut self.place), Place::Last) {
                 self.is_ending |= self.outlet.end_turn(self.arrived)?;
             }
-            // Who stops a query waits neither for all that comes at the end of its input, nor for what takes long and brings out nothing.
-            let is_waited_for = is_idle || !(is_long || self.chain.is_at_end());
-            self.is_ending |= !is_waited_for && self.shared.is_stopping.load(Acquire);
+            if !is_idle && !self.is_waited_for(is_long) {
+                self.shared.counters.cut_short();
+                self.is_ending = true;
+            }
             self.check_memory()?;
             if is_idle
                 && !self.is_ending
@@ -329,6 +335,17 @@ impl Task {
             }
         }
         Ok(Turn::Again)
+    }
+
+    /// Whether what the chain works on is finished. Who stops a query waits neither for all that comes at the end of its input, nor for
+    /// what takes long and brings out nothing, nor for long.
+    fn is_waited_for(&mut self, is_long: bool) -> bool {
+        if !self.shared.is_stopping.load(Acquire) {
+            return true;
+        }
+        let now = self.delay.clock.now();
+        let since = *self.stopping_since.get_or_insert(now);
+        !(is_long || self.chain.is_at_end() || now - since > GRACE)
     }
 
     /// Hands the next events to the chain; or says how the turn ends.

@@ -68,9 +68,13 @@ pub fn left_open(metrics: &Metrics) -> String {
     };
     let all = |held: &[Held]| held.iter().map(Held::to_string).collect::<Vec<_>>().join(", ");
     let held: Vec<_> = held.map(|node| format!("{} held {}", name(&node.label), all(&node.held))).collect();
-    match held.is_empty() {
-        true => "stopped: nothing was left open".to_string(),
-        false => format!("stopped: {}, not in the result", held.join("; ")),
+    match (held.is_empty(), metrics.is_cut_short) {
+        (true, false) => "stopped: nothing was left open".to_string(),
+        (true, true) => "stopped: not all is in the result that the last rows would have given".to_string(),
+        (false, false) => format!("stopped: {}, not in the result", held.join("; ")),
+        (false, true) => {
+            format!("stopped: {}, not in the result, nor all that the last rows would have given", held.join("; "))
+        }
     }
 }
 
@@ -160,5 +164,12 @@ mod tests {
              Sort 4 held 7 rows, not in the result"
         );
         assert_eq!(left_open(&Metrics::default()), "stopped: nothing was left open");
+        let cut_short = Metrics { is_cut_short: true, ..metrics };
+        assert!(
+            left_open(&cut_short)
+                .ends_with("held 7 rows, not in the result, nor all that the last rows would have given")
+        );
+        let cut_short = Metrics { is_cut_short: true, ..Metrics::default() };
+        assert_eq!(left_open(&cut_short), "stopped: not all is in the result that the last rows would have given");
     }
 }
