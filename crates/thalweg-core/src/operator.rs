@@ -54,9 +54,9 @@ pub trait Operator: Send {
         Ok(Progress::Done)
     }
 
-    /// Whether it looks for rows that belong to others, and counts them ([`Output::count_search`]).
-    fn searches(&self) -> bool {
-        false
+    /// Of which rows its results are made, if it looks for rows that belong to others, and counts them ([`Output::count_search`]).
+    fn searches(&self) -> Option<MadeOf> {
+        None
     }
 
     /// Whether it wants no row at all: its stream ends before it begins.
@@ -206,14 +206,60 @@ pub struct Search {
     pub found: u64,
     /// How long, in event time, rows stayed after nobody could see them any more, at most.
     pub lag: Interval,
+    /// The rows for which there are results; of pairs, those of the left side.
+    pub bases: Came,
+    /// The rows that are seen by others, which may be the same; of pairs, those of the right side.
+    pub seen: Came,
+}
+
+/// Rows that came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Came {
+    /// So many in time.
+    pub in_time: u64,
+    /// So many too late, and were left out.
+    pub late: u64,
+}
+
+impl Came {
+    /// The share of them that was too late.
+    pub fn late_share(self) -> f64 {
+        self.late as f64 / (self.late + self.in_time).max(1) as f64
+    }
+}
+
+/// Of which rows a result is made, where rows belong to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MadeOf {
+    /// A row of each side.
+    Pair,
+    /// A row, and those that were found for it.
+    Around {
+        /// Whether it is among these itself.
+        has_itself: bool,
+        /// Whether all rows before it are: one that comes too late is missing in all results from then on.
+        is_endless: bool,
+    },
 }
 
 impl Search {
+    /// Rows of the left or the right side came.
+    pub fn of_side(side: usize, came: Came) -> Self {
+        match side {
+            0 => Self { bases: came, ..Self::default() },
+            _ => Self { seen: came, ..Self::default() },
+        }
+    }
+
     /// Adds what was looked at and found elsewhere; of both lags the longer one stays.
-    pub fn add(&mut self, Self { visited, found, lag }: Self) {
+    pub fn add(&mut self, Self { visited, found, lag, bases, seen }: Self) {
         self.visited += visited;
         self.found += found;
         self.lag = self.lag.max(lag);
+        for (came, more) in [(&mut self.bases, bases), (&mut self.seen, seen)] {
+            came.in_time += more.in_time;
+            came.late += more.late;
+        }
     }
 }
 

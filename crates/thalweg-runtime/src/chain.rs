@@ -8,7 +8,7 @@ use std::{
 
 use thalweg_core::{
     Batch, Epoch, Event, Frontier, KeyGroup, Operator, Output, Part, Port, Progress, PutOff, Result, Snapshot, State,
-    Timestamp, operator::Search,
+    Timestamp,
 };
 
 use crate::{
@@ -108,7 +108,9 @@ impl Chain {
                 before.is_last = is_first;
             }
             let passed = Timestamp::MIN;
-            counters.searches.fetch_or(operator.searches(), Relaxed);
+            if let Some(made_of) = operator.searches() {
+                counters.made_of.get_or_init(|| made_of);
+            }
             links.push(Link { parts, operator, output, frontier, passed, counters, is_first, is_last: true });
         }
         let (work, out) = (Vec::new(), Vec::new());
@@ -135,7 +137,7 @@ impl Chain {
 
     /// Whether one of the operators looks for rows that belong to others.
     pub fn searches(&self) -> bool {
-        self.links.iter().any(|link| link.operator.searches())
+        self.links.iter().any(|link| link.operator.searches().is_some())
     }
 
     /// Hands an event to the first operator. Call [`Chain::advance`] until it is done.
@@ -367,10 +369,9 @@ impl Chain {
         counters.rows_in.fetch_add(if link.is_first { rows_in as u64 } else { 0 }, Relaxed);
         counters.rows_out.fetch_add(if link.is_last { rows as u64 } else { 0 }, Relaxed);
         link.counters.late_rows.fetch_add(link.output.take_late(), Relaxed);
-        let Search { visited, found, lag } = link.output.take_search();
-        link.counters.visited.fetch_add(visited, Relaxed);
-        link.counters.found.fetch_add(found, Relaxed);
-        link.counters.lag.fetch_max(lag.0, Relaxed);
+        if counters.made_of.get().is_some() {
+            counters.searched.lock().add(link.output.take_search(), rows as u64);
+        }
         self.calls += 1;
         // Asking for the size of a state takes a walk over its parts, so it is not asked for after every small batch.
         self.rows_since += rows_in;

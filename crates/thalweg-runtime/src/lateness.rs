@@ -3,11 +3,13 @@
 use thalweg_core::Interval;
 use thalweg_plan::Accuracy;
 
-/// Says how far time stays behind the latest row, so that as many rows come in time as are wanted.
+use crate::exactness::Results;
+
+/// Says how far time stays behind the latest row, so that as many results are exact as are wanted.
 ///
 /// Counts by how much each row is behind the latest before it, an eighth of a power of two together, and takes the least delay for which
 /// few enough were behind by more. Old rows count half when as many have come again. While there are too few rows to
-/// tell, or nobody knows of how many rows a result is made, it is twice the most there was.
+/// tell, or nobody knows of how many rows a result is made, it is a multiple of the most there was.
 pub struct Learner {
     accuracy: Accuracy,
     /// Rows by how far they were behind.
@@ -24,6 +26,15 @@ const APART: u64 = 1024;
 
 /// How many rows too late make a delay sure enough.
 const ENOUGH: f64 = 4.0;
+
+/// The part of what may be spoilt that is aimed at: rows to come are not quite like those before.
+const AIM: f64 = 0.75;
+
+/// So many times the most there was is the delay where too few rows were behind by more than anything less.
+const CAREFUL: u64 = 3;
+
+/// Of fewer rows the most there was is no measure of what will be.
+const FEW: u64 = 4096;
 
 /// Each power of two in so many parts.
 const PARTS: u32 = 8;
@@ -42,15 +53,21 @@ impl Learner {
         self.seen == self.next
     }
 
-    /// The delay that makes enough results exact, each of which is made of so many rows, as far as is known.
-    pub fn delay(&mut self, rows_per_result: Option<f64>) -> Interval {
+    /// The delay that makes enough results exact, as far as is known of them.
+    pub fn delay(&mut self, Results { rows_each, inexact }: Results) -> Interval {
         self.next += self.next.min(APART);
-        let share = rows_per_result.map_or(0.0, |rows| self.accuracy.misses() / rows.max(1.0));
+        // Where more was spoilt than is aimed at, less of what comes may be.
+        let aim = AIM * self.accuracy.misses();
+        let left = (2.0 - inexact / aim).clamp(0.0, 1.0);
+        let share = rows_each.map_or(0.0, |rows| aim * left / rows);
         let few = self.rows * share;
+        let twice = |is_so: bool| if is_so { 2 } else { 1 };
+        let careful = CAREFUL * twice(rows_each == Some(f64::INFINITY)) * twice(left < 1.0);
+        let careful = careful * (FEW / self.seen).isqrt().max(1);
         let mut too_late = 0.0;
         let mut all = self.counts.iter().enumerate().rev().filter(|(_, rows)| **rows > 0.0);
         let delay = match few < ENOUGH {
-            true => all.next().map_or(0, |(most, _)| most_of(most).saturating_mul(2)),
+            true => all.next().map_or(0, |(most, _)| most_of(most).saturating_mul(careful as i64)),
             false => all
                 .find(|(_, rows)| {
                     too_late += **rows;
@@ -93,6 +110,8 @@ mod tests {
 
     use super::*;
 
+    const ONE_ROW: Results = Results { rows_each: Some(1.0), inexact: 0.0 };
+
     #[test]
     fn parts_follow_each_other_and_hold_their_delays() {
         let delays = (0..200).chain((4..62).flat_map(|power| [-1, 0, 1].map(|by| (1_i64 << power) + by)));
@@ -111,7 +130,7 @@ mod tests {
             let behind = by(row);
             late += u64::from(delay.is_some_and(|Interval(delay)| behind > delay));
             if learner.see(behind) {
-                delay = Some(learner.delay(Some(rows_per_result)));
+                delay = Some(learner.delay(Results { rows_each: Some(rows_per_result), inexact: 0.0 }));
             }
         }
         late as f64 / rows as f64
@@ -137,7 +156,7 @@ mod tests {
         for row in 0..600_000 {
             let most = if (200_000..400_000).contains(&row) { 1_000_000 } else { 1_000 };
             if learner.see(random.random_range(0..most)) {
-                delays.push((row, learner.delay(Some(1.0)).0));
+                delays.push((row, learner.delay(ONE_ROW).0));
             }
         }
         let at = |row: i64| delays.iter().rev().find(|(at, _)| *at <= row).unwrap().1;
@@ -149,6 +168,6 @@ mod tests {
         let mut learner = Learner::new("0.999".parse().unwrap());
         (0..FIRST - 1).for_each(|row| assert!(!learner.see(row as i64 * 10)));
         assert!(learner.see(1000));
-        assert!(learner.delay(Some(1.0)).0 >= 2000);
+        assert!(learner.delay(ONE_ROW).0 >= 2000);
     }
 }

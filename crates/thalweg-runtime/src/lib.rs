@@ -29,6 +29,7 @@ pub mod align;
 pub mod chain;
 pub mod clock;
 pub mod deal;
+pub mod exactness;
 pub mod exchange;
 pub mod intake;
 pub mod lateness;

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
@@ -10,8 +10,13 @@ use std::{
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
-use thalweg_core::{Held, Interval, Timestamp, operator::Search};
+use thalweg_core::{
+    Held, Interval, Timestamp,
+    operator::{MadeOf, Search},
+};
 use thalweg_plan::label::told;
+
+use crate::exactness::{Before, Results, Searched, exact_share};
 
 /// What a query has done so far.
 #[derive(Clone, Debug, Default)]
@@ -62,14 +67,10 @@ pub struct Metrics {
     pub tasks: Vec<TaskMetrics>,
 }
 
-/// How many results tell of how many rows a result is made.
-const ENOUGH_RESULTS: u64 = 4000;
-
 impl Metrics {
-    /// The share of results that are final and exact, about, of the node that has the least; `None` where no rows belong to results of
-    /// others.
+    /// The share of results that are final and exact, about; `None` where no rows belong to results of others.
     pub fn exact_share(&self) -> Option<f64> {
-        self.nodes.iter().filter(|node| node.search.found > 0).map(NodeMetrics::exact).min_by(f64::total_cmp)
+        exact_share(&self.nodes)
     }
 
     /// The share of rows that came in time for all that they count for.
@@ -114,6 +115,10 @@ pub struct NodeMetrics {
     pub most_owners: usize,
     /// What it looked at for rows that belong to others, and how many it found.
     pub search: Search,
+    /// Of which rows its results are made, if it looks for such.
+    pub made_of: Option<MadeOf>,
+    /// How many rows had come before each of its results, all together.
+    pub before: Before,
     /// How long the calls of each instance took, where that is measured.
     pub busy_each: Vec<Duration>,
     /// What it held and had not emitted when the query was stopped.
@@ -121,13 +126,6 @@ pub struct NodeMetrics {
 }
 
 impl NodeMetrics {
-    /// The share of what it puts out that no late row would have changed: as if these belonged to as many others as those in time did.
-    fn exact(&self) -> f64 {
-        let in_time = (self.rows_in.saturating_sub(self.late_rows)).max(1) as f64;
-        let changed = self.late_rows as f64 * (self.search.found as f64 / in_time).max(1.0);
-        1.0 - (changed / (self.rows_out.max(1) as f64)).min(1.0)
-    }
-
     /// The standard deviation of the work of its instances over its mean; `None` where it has one instance, or was not measured.
     ///
     /// Source: Zhang et al., "Scalable Online Interval Join", §V-B: the unbalancedness of joiners.
@@ -210,14 +208,10 @@ pub struct NodeCounters {
     pub most_state_bytes: AtomicUsize,
     /// How many instances shared a key group, at most; none where nobody may.
     pub most_owners: AtomicUsize,
-    /// Whether it looks for rows that belong to others.
-    pub searches: AtomicBool,
-    /// Rows that it looked at.
-    pub visited: AtomicU64,
-    /// Rows that it found.
-    pub found: AtomicU64,
-    /// How long rows stayed for nobody, in microseconds of event time.
-    pub lag: AtomicI64,
+    /// Of which rows its results are made, if it looks for rows that belong to others.
+    pub made_of: OnceLock<MadeOf>,
+    /// What it looked at and found.
+    pub searched: Mutex<Searched>,
     /// What it held when the query was stopped.
     pub held: Mutex<Vec<Held>>,
 }
@@ -359,30 +353,17 @@ impl Counters {
             state_bytes: AtomicUsize::new(0),
             most_state_bytes: AtomicUsize::new(0),
             most_owners: AtomicUsize::new(0),
-            searches: AtomicBool::new(false),
-            visited: AtomicU64::new(0),
-            found: AtomicU64::new(0),
-            lag: AtomicI64::new(0),
+            made_of: OnceLock::new(),
+            searched: Mutex::default(),
             held: Mutex::default(),
         });
         self.nodes.lock().push(Arc::clone(&node));
         node
     }
 
-    /// Of how many rows a result is made, where that is most; at least 1. `None` while somebody who looks for them has found too few to
-    /// tell.
-    pub fn rows_per_result(&self) -> Option<f64> {
-        let (mut most, nodes) = (1.0_f64, self.nodes.lock());
-        for searching in nodes.iter().filter(|node| node.searches.load(Relaxed)) {
-            let all = || nodes.iter().filter(|node| node.label == searching.label);
-            let sum = |of: fn(&NodeCounters) -> &AtomicU64| all().map(|node| of(node).load(Relaxed)).sum::<u64>();
-            let (found, results) = (sum(|node| &node.found), sum(|node| &node.rows_out));
-            if results < ENOUGH_RESULTS {
-                return None;
-            }
-            most = most.max(found as f64 / results as f64);
-        }
-        Some(most)
+    /// What is known of the query's results so far.
+    pub fn results(&self) -> Results {
+        Results::of(&merged(&self.nodes.lock()))
     }
 
     /// Progress of one more source partition.
@@ -514,8 +495,11 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
         all[at].state_bytes += node.state_bytes.load(Relaxed) as u64;
         all[at].most_state_bytes += node.most_state_bytes.load(Relaxed) as u64;
         all[at].most_owners = all[at].most_owners.max(node.most_owners.load(Relaxed));
-        let [visited, found] = [&node.visited, &node.found].map(|count| count.load(Relaxed));
-        all[at].search.add(Search { visited, found, lag: Interval(node.lag.load(Relaxed)) });
+        all[at].made_of = all[at].made_of.or(node.made_of.get().copied());
+        let Searched { search, before, .. } = *node.searched.lock();
+        all[at].search.add(search);
+        all[at].before.in_time += before.in_time;
+        all[at].before.late += before.late;
         all[at].held = Held::together(&[std::mem::take(&mut all[at].held), node.held.lock().clone()]);
     }
     all

@@ -437,7 +437,7 @@ impl Partition {
             let is_time = learner.see(if highest == Timestamp::MIN { 0 } else { highest.0 - t.0 });
             highest = highest.max(t);
             if is_time {
-                let learnt = learner.delay(counters.rows_per_result());
+                let learnt = learner.delay(counters.results());
                 self.progress.tell_lateness(delay.unwrap_or(Interval(0)), learnt);
                 delay = Some(learnt);
             }

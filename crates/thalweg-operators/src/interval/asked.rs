@@ -6,6 +6,7 @@ use arrow_array::{ArrayRef, BooleanArray, cast::AsArray};
 use thalweg_core::{
     Error, Result,
     aggregate::{Addends, Aggregate as Function, Amounts, Pick, Slide, Totals},
+    operator::MadeOf,
 };
 use thalweg_plan::node::Emission;
 
@@ -169,6 +170,16 @@ impl Asked {
             }
         }
         Ok(Self { functions, layout, frames, kinds, summed, is_base_seen })
+    }
+
+    /// Of which rows each result is made.
+    pub fn made_of(&self) -> MadeOf {
+        let sees_itself =
+            |looked: &Looked| !(looked.takes_own || looked.frame.excludes_row || looked.frame.excludes_base);
+        MadeOf::Around {
+            has_itself: self.is_base_seen && self.frames.iter().any(sees_itself),
+            is_endless: self.frames.iter().any(|looked| looked.frame.is_unbounded()),
+        }
     }
 
     /// Whether an aggregate follows from totals where these are numbers for certain, and from the rows that are seen where not.

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray, make_array, types::Int64Type};
 use arrow_buffer::ScalarBuffer;
 use arrow_select::take::take;
-use thalweg_core::{Batch, Error, Result, Selection, Timestamp, expression::Expression};
+use thalweg_core::{Batch, Error, Result, Selection, Timestamp, expression::Expression, operator::Came};
 
 use super::spare::Spare;
 
@@ -41,9 +41,9 @@ pub struct Taken {
 }
 
 impl Input {
-    /// The rows of a batch that are on time where time has come to `reached`, `allowed` behind the watermarks; and how many are late. Guests
-    /// are not counted: the instance whose own they are does that.
-    pub fn on_time(&self, batch: Batch, reached: Timestamp, allowed: i64) -> Result<(Batch, usize)> {
+    /// The rows of a batch that are on time where time has come to `reached`, `allowed` behind the watermarks; and how many these and the
+    /// late ones are. Guests are not counted: the instance whose own they are does that.
+    pub fn on_time(&self, batch: Batch, reached: Timestamp, allowed: i64) -> Result<(Batch, Came)> {
         let times = batch.times(self.time)?.values();
         let is_late = |row: usize| {
             let met = batch.behind().map_or(Timestamp::MIN, |behind| behind[row]);
@@ -51,13 +51,14 @@ impl Input {
         };
         let are_early = || times.iter().fold(true, |are_early, time| are_early & (*time >= reached.0));
         if batch.behind().is_none() && are_early() || !batch.rows().any(is_late) {
-            return Ok((batch, 0));
+            let came = Came { in_time: batch.own().len() as u64, late: 0 };
+            return Ok((batch, came));
         }
         let stay: Vec<u32> = batch.rows().filter(|row| !is_late(*row)).map(|row| row as u32).collect();
         let own = batch.own().len();
         let batch = batch.with_selection(Selection::new(stay));
-        let late = own - batch.own().len();
-        Ok((batch, late))
+        let in_time = batch.own().len();
+        Ok((batch, Came { in_time: in_time as u64, late: (own - in_time) as u64 }))
     }
 
     /// Copies of the selected rows, with their keys.
@@ -138,15 +139,19 @@ mod tests {
         let batch = Batch::new(RecordBatch::try_from_iter([("t", times)]).unwrap());
         let input = Input { time: 0, position: None, has_own_positions: false, keys: Vec::new() };
         let on_time = |batch: &Batch, reached, allowed| {
-            let (batch, late) = input.on_time(batch.clone(), Timestamp(reached), allowed).unwrap();
-            (input.arrivals(&batch).unwrap().times.to_vec(), late)
+            let (batch, Came { in_time, late }) = input.on_time(batch.clone(), Timestamp(reached), allowed).unwrap();
+            (input.arrivals(&batch).unwrap().times.to_vec(), in_time, late)
         };
-        assert_eq!(on_time(&batch, i64::MIN, 0), (vec![5, 20, 7, 30], 0));
-        assert_eq!(on_time(&batch, 20, 0), (vec![20, 30], 2));
+        assert_eq!(on_time(&batch, i64::MIN, 0), (vec![5, 20, 7, 30], 4, 0));
+        assert_eq!(on_time(&batch, 20, 0), (vec![20, 30], 2, 2));
         let met = [0, 0, 10, 31].map(Timestamp);
         let behind = batch.with_behind(met.to_vec().into());
-        assert_eq!(on_time(&behind, i64::MIN, 0), (vec![5, 20], 2));
-        assert_eq!(on_time(&behind, i64::MIN, 1), (vec![5, 20, 30], 1));
-        assert_eq!(on_time(&behind.clone().with_own(0..3), i64::MIN, 0), (vec![5, 20], 1), "of a guest nobody speaks");
+        assert_eq!(on_time(&behind, i64::MIN, 0), (vec![5, 20], 2, 2));
+        assert_eq!(on_time(&behind, i64::MIN, 1), (vec![5, 20, 30], 3, 1));
+        assert_eq!(
+            on_time(&behind.clone().with_own(0..3), i64::MIN, 0),
+            (vec![5, 20], 2, 1),
+            "of a guest nobody speaks"
+        );
     }
 }

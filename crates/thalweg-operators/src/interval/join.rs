@@ -6,7 +6,8 @@ use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
     Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Part, Port, Positions, Progress,
-    Result, Snapshot, State, Timestamp, operator::Search,
+    Result, Snapshot, State, Timestamp,
+    operator::{MadeOf, Search},
 };
 use thalweg_plan::node::{Distance, JoinKind};
 
@@ -368,15 +369,19 @@ impl IntervalJoin {
 }
 
 impl Operator for IntervalJoin {
-    fn searches(&self) -> bool {
-        true
+    fn searches(&self) -> Option<MadeOf> {
+        Some(match self.kind {
+            JoinKind::Semi | JoinKind::Anti => MadeOf::Around { has_itself: false, is_endless: false },
+            _ => MadeOf::Pair,
+        })
     }
 
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         let number = self.input_of[port];
         let input = &self.inputs[number];
-        let (batch, late) = input.on_time(batch, self.reached, self.allowed)?;
-        out.count_late(late);
+        let (batch, came) = input.on_time(batch, self.reached, self.allowed)?;
+        out.count_late(came.late as usize);
+        out.count_search(Search::of_side(number, came));
         let is_base = number == self.base;
         let own = if is_base { batch.own() } else { 0..batch.len() };
         if own.is_empty() {
@@ -417,7 +422,7 @@ impl Operator for IntervalJoin {
             out.count_search(Search {
                 visited: std::mem::take(&mut self.visited),
                 found: joined.pairs,
-                lag: Interval::ZERO,
+                ..Search::default()
             });
             if let Some(batch) = self.batch(&joined)? {
                 out.emit(batch)?;

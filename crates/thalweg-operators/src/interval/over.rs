@@ -5,7 +5,9 @@ use std::ops::Range;
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
     Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Part, Port, Progress, Result,
-    Snapshot, State, Timestamp, operator::Search, snapshot::Reader,
+    Snapshot, State, Timestamp,
+    operator::{Came, MadeOf, Search},
+    snapshot::Reader,
 };
 
 use super::{
@@ -313,9 +315,11 @@ impl Over {
     pub(super) fn arrive(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Option<Taken>> {
         let number = self.input_of[port];
         let OverInput { input, calls } = &self.inputs[number];
-        let (batch, late) = input.on_time(batch, self.reached, self.allowed)?;
-        out.count_late(late);
+        let (batch, came) = input.on_time(batch, self.reached, self.allowed)?;
+        out.count_late(came.late as usize);
         let (is_base, is_seen) = (number == 0, number != 0 || self.asked.is_base_seen);
+        let of = |is_one: bool| if is_one { came } else { Came::default() };
+        out.count_search(Search { bases: of(is_base), seen: of(is_seen), ..Search::default() });
         let own = if is_base { batch.own() } else { 0..0 };
         let uses = own.len() + if is_seen { batch.len() } else { 0 };
         if uses == 0 {
@@ -358,8 +362,8 @@ impl Taken {
 }
 
 impl Operator for Over {
-    fn searches(&self) -> bool {
-        true
+    fn searches(&self) -> Option<MadeOf> {
+        Some(self.asked.made_of())
     }
 
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {

@@ -105,7 +105,7 @@ mod tests {
             "IntervalJoin 4",
             1_234_567,
             &[1, 3],
-            Search { visited: 2_600, found: 1_300, lag: Interval(1_250_000) },
+            Search { visited: 2_600, found: 1_300, lag: Interval(1_250_000), ..Search::default() },
         );
         let nodes = [node("Filter 1", 0, &[5, 5], none), join, node("Sort 6", 10, &[7], none)];
         let expected = "\

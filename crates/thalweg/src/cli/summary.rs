@@ -86,7 +86,10 @@ fn rounded(rate: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_core::{Interval, operator::Search};
+    use thalweg_core::{
+        Interval,
+        operator::{Came, MadeOf, Search},
+    };
     use thalweg_runtime::metrics::{Latency, NodeMetrics};
 
     use super::*;
@@ -122,11 +125,13 @@ mod tests {
         };
         let line = |micros: &[i64]| lateness(&learnt(micros)).unwrap();
         assert_eq!(line(&[2_359_295]), "rows taken to be out of order by 2.36 s: 99.99 % of rows came in time");
+        let came = Came { in_time: 9_999, late: 1 };
         let node = NodeMetrics {
             rows_in: 10_001,
             rows_out: 10_000,
             late_rows: 1,
-            search: Search { found: 20_000, ..Search::default() },
+            search: Search { found: 20_000, bases: came, seen: came, ..Search::default() },
+            made_of: Some(MadeOf::Around { has_itself: true, is_endless: false }),
             ..NodeMetrics::default()
         };
         let exact = Metrics { nodes: vec![node], ..learnt(&[0]) };

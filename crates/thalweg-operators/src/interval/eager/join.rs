@@ -4,7 +4,8 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::SchemaRef;
 use thalweg_core::{
     Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, Snapshot,
-    State, Timestamp, operator::Search,
+    State, Timestamp,
+    operator::{MadeOf, Search},
 };
 use thalweg_plan::node::{Distance, JoinKind};
 
@@ -252,15 +253,19 @@ impl EagerJoin {
 }
 
 impl Operator for EagerJoin {
-    fn searches(&self) -> bool {
-        true
+    fn searches(&self) -> Option<MadeOf> {
+        Some(match self.kind {
+            JoinKind::Semi | JoinKind::Anti => MadeOf::Around { has_itself: false, is_endless: false },
+            _ => MadeOf::Pair,
+        })
     }
 
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         self.side = self.input_of[port];
         let input = &self.inputs[self.side];
-        let (batch, late) = input.on_time(batch, self.reached, self.allowed)?;
-        out.count_late(late);
+        let (batch, came) = input.on_time(batch, self.reached, self.allowed)?;
+        out.count_late(came.late as usize);
+        out.count_search(Search::of_side(self.side, came));
         if batch.is_empty() {
             return Ok(Progress::Done);
         }

@@ -6,7 +6,8 @@ use arrow_schema::SortOptions;
 use arrow_select::{interleave::interleave, take::take};
 use thalweg_core::{
     Batch, Error, Frontier, Held, Interval, KeyGroup, Operator, Output, Port, Progress, PutOff, Result, Snapshot,
-    State, Timestamp, operator::Search,
+    State, Timestamp,
+    operator::{MadeOf, Search},
 };
 
 use super::{
@@ -289,8 +290,8 @@ impl Changes {
 }
 
 impl Operator for EagerOver {
-    fn searches(&self) -> bool {
-        true
+    fn searches(&self) -> Option<MadeOf> {
+        Some(self.over.asked.made_of())
     }
 
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {

@@ -1,0 +1,170 @@
+//! Which share of results is exact, as far as rows that came too late tell.
+
+use thalweg_core::operator::{MadeOf, Search};
+
+use crate::metrics::NodeMetrics;
+
+/// What an operator instance has found, and which rows its results might have been made of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Searched {
+    /// What was looked at and found.
+    pub search: Search,
+    /// The rows before each result.
+    pub before: Before,
+    results: u64,
+}
+
+/// Of all results together, how many rows had come before each of them: of windows without a beginning, those that it is made of, and
+/// those that it lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Before {
+    /// In time.
+    pub in_time: u128,
+    /// Too late.
+    pub late: u128,
+}
+
+impl Searched {
+    /// More was looked at and found, and so many results were given.
+    pub fn add(&mut self, search: Search, results: u64) {
+        self.search.add(search);
+        self.results += results;
+        let Search { bases, seen, .. } = self.search;
+        let [results, so_far, all] = [results, self.results, bases.in_time.max(self.results).max(1)].map(u128::from);
+        // Others have come that are behind it, as many as rows that still wait for their results.
+        self.before.in_time += results * u128::from(seen.in_time) * so_far / all;
+        self.before.late += results * u128::from(seen.late);
+    }
+}
+
+/// What is known of a query's results so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Results {
+    /// Of how many rows a result is made, at least 1, without an end where it is of all that came before. `None` where somebody who looks for
+    /// rows has given too few results to tell.
+    pub rows_each: Option<f64>,
+    /// The share of results that late rows have spoilt.
+    pub inexact: f64,
+}
+
+/// So many results tell of how many rows one is made.
+const ENOUGH_RESULTS: u64 = 4000;
+
+impl Results {
+    /// What these nodes tell, each behind those whose results it takes.
+    pub fn of(nodes: &[NodeMetrics]) -> Self {
+        let searching = || nodes.iter().filter_map(|node| Some((node, node.made_of?)));
+        let rows = |(node, made_of): (&NodeMetrics, MadeOf)| match made_of {
+            MadeOf::Pair => Some(2.0),
+            MadeOf::Around { is_endless: true, .. } => Some(f64::INFINITY),
+            MadeOf::Around { has_itself, .. } if node.rows_out >= ENOUGH_RESULTS => {
+                Some((found_each(node) + if has_itself { 0.0 } else { 1.0 }).max(1.0))
+            }
+            MadeOf::Around { .. } => None,
+        };
+        let rows_each = searching().try_fold(1.0, |all, node| Some(all * rows(node)?));
+        Self { rows_each, inexact: 1.0 - exact_share(nodes).unwrap_or(1.0) }
+    }
+}
+
+/// The share of results that are exact, about: of these nodes, each behind those whose results it takes. `None` where nobody looks for rows
+/// that belong to others.
+pub fn exact_share(nodes: &[NodeMetrics]) -> Option<f64> {
+    nodes.iter().fold(None, |before: Option<f64>, node| {
+        let Some(made_of) = node.made_of else { return before };
+        // Each of the results that it is made of may be wrong.
+        let results = if made_of == MadeOf::Pair { 1.0 } else { found_each(node).max(1.0) };
+        Some(before.map_or(1.0, |share| share.powf(results)) * exact_of(node, made_of))
+    })
+}
+
+/// The share of a node's results for which no row came too late, if late rows are spread evenly.
+fn exact_of(node: &NodeMetrics, made_of: MadeOf) -> f64 {
+    let (bases, seen) = (node.search.bases.late_share(), node.search.seen.late_share());
+    match made_of {
+        MadeOf::Pair => (1.0 - bases) * (1.0 - seen),
+        MadeOf::Around { has_itself, is_endless } => {
+            let others = (found_each(node) - if has_itself { 1.0 } else { 0.0 }).max(0.0);
+            let Before { in_time, late } = node.before;
+            let missing = if is_endless { late as f64 / (in_time + late).max(1) as f64 } else { seen };
+            (1.0 - bases) * (1.0 - missing).powf(others)
+        }
+    }
+}
+
+/// How many rows belong to each of its results.
+fn found_each(node: &NodeMetrics) -> f64 {
+    node.search.found as f64 / node.rows_out.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_core::operator::Came;
+
+    use super::*;
+
+    fn node(made_of: MadeOf, found: u64, bases: Came, seen: Came) -> NodeMetrics {
+        let search = Search { found, bases, seen, ..Search::default() };
+        NodeMetrics { made_of: Some(made_of), rows_out: 10_000, search, ..NodeMetrics::default() }
+    }
+
+    const ONE_OF_TEN: Came = Came { in_time: 9, late: 1 };
+    const NONE: Came = Came { in_time: 10, late: 0 };
+    const WINDOW: MadeOf = MadeOf::Around { has_itself: true, is_endless: false };
+    const UNION: MadeOf = MadeOf::Around { has_itself: false, is_endless: false };
+    const ENDLESS: MadeOf = MadeOf::Around { has_itself: true, is_endless: true };
+
+    fn same(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-9, "{found} is not {expected}");
+    }
+
+    #[test]
+    fn a_result_is_exact_if_all_rows_of_it_came_in_time() {
+        let share = |node: NodeMetrics| exact_share(&[node]).unwrap();
+        same(share(node(MadeOf::Pair, 10_000, ONE_OF_TEN, ONE_OF_TEN)), 0.81);
+        same(share(node(WINDOW, 30_000, ONE_OF_TEN, ONE_OF_TEN)), 0.729);
+        same(share(node(UNION, 30_000, NONE, ONE_OF_TEN)), 0.729);
+        same(share(node(UNION, 30_000, ONE_OF_TEN, NONE)), 0.9);
+        assert_eq!(exact_share(&[NodeMetrics::default()]), None);
+    }
+
+    #[test]
+    fn what_comes_first_spoils_all_that_is_made_of_it() {
+        let (join, over) = (node(MadeOf::Pair, 10_000, ONE_OF_TEN, NONE), node(WINDOW, 20_000, NONE, NONE));
+        same(exact_share(&[join.clone(), over.clone()]).unwrap(), 0.81);
+        let results = Results::of(&[join, over]);
+        assert_eq!(results.rows_each, Some(4.0));
+        same(results.inexact, 0.19);
+    }
+
+    #[test]
+    fn without_a_beginning_what_is_late_early_spoils_more() {
+        let mut searched = Searched::default();
+        let came = |late| {
+            let came = Came { in_time: 40 - late, late };
+            Search { found: 5, bases: came, seen: came, ..Search::default() }
+        };
+        searched.add(came(1), 13);
+        searched.add(came(0), 66);
+        // A third of what had come was before the first of them.
+        assert_eq!(searched.before, Before { in_time: 13 * 13 + 66 * 79, late: 13 + 66 });
+        let at_last = node(ENDLESS, 0, NONE, searched.search.seen);
+        let spoilt = |before| {
+            exact_share(&[NodeMetrics {
+                before,
+                search: Search { found: 50_000, ..at_last.search },
+                ..at_last.clone()
+            }])
+        };
+        same(spoilt(searched.before).unwrap(), (1.0_f64 - 79.0 / (13.0 * 13.0 + 66.0 * 79.0 + 79.0)).powi(4));
+        assert_eq!(Results::of(&[at_last]).rows_each, Some(f64::INFINITY));
+    }
+
+    #[test]
+    fn a_few_results_do_not_tell() {
+        let few = NodeMetrics { rows_out: 10, ..node(UNION, 30, NONE, NONE) };
+        assert_eq!(Results::of(&[few]).rows_each, None);
+        assert_eq!(Results::of(&[]).rows_each, Some(1.0));
+        assert_eq!(Results::of(&[node(UNION, 30_000, NONE, NONE)]).rows_each, Some(4.0));
+    }
+}
