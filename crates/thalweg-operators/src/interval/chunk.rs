@@ -78,6 +78,8 @@ struct Settled {
     is_found: bool,
     /// For those that follow windows.
     is_followed: bool,
+    /// For those whose totals are no numbers.
+    is_sure: bool,
 }
 
 /// Results of some rows.
@@ -92,12 +94,17 @@ struct Followed {
 struct Unsure {
     /// Whether each is among them; empty if none is.
     are: Vec<bool>,
+    /// For which aggregates.
+    calls: Vec<usize>,
 }
 
 impl Unsure {
-    fn put(&mut self, row: usize, rows: usize) {
+    fn put(&mut self, call: usize, row: usize, rows: usize) {
         self.are.resize(rows, false);
         self.are[row] = true;
+        if !self.calls.contains(&call) {
+            self.calls.push(call);
+        }
     }
 
     fn has(&self, row: usize) -> bool {
@@ -274,19 +281,12 @@ impl Chunk {
 
     /// Finds which rows those of this chunk see, and the totals for the aggregates of a frame that follow from totals.
     fn look_around(&mut self, around: Around<'_>, bases: &[Entry], lines: &mut Lines) {
-        let (Around { asked, frame, .. }, looked) = (around, around.looked());
         let calls = self.totals_of(around, bases.len());
         for number in 0..self.keys.len() {
             lines.prefetch(|ahead| self.keys.get(number + ahead).map(|(key, _)| *key));
             let (key, places) = self.keys[number].clone();
-            let (line, near) = lines.followed(key, frame);
+            let (line, near) = lines.followed(key, around.frame);
             self.look_along(around, &calls, places, bases, line, near);
-        }
-        // All totals of a row of which one is no number are found from the rows that it sees.
-        let unsure = &self.unsure[frame];
-        for row in (0..unsure.are.len()).filter(|row| unsure.are[*row]) {
-            let unsure = looked.calls.clone().filter(|call| asked.may_be_unsure(*call));
-            unsure.for_each(|call| self.totals[call].forget(row));
         }
     }
 
@@ -352,8 +352,10 @@ impl Chunk {
             };
             match total {
                 Some(total) => found.put(row, total),
-                // It is forgotten with all others of the row.
-                None => unsure.put(row, self.rows.len()),
+                None => {
+                    found.forget(row);
+                    unsure.put(call, row, self.rows.len());
+                }
             }
         };
         match running {
@@ -396,15 +398,21 @@ impl Chunk {
             let line = lines.line(base.key);
             for frame in &frames {
                 let (looked, near) = (&asked.frames[*frame], &mut near[*frame]);
-                if (looked.has_blocks || looked.slides) && self.settled[*frame].end <= self.done {
+                let may_settle = looked.has_blocks || looked.slides || !self.unsure[*frame].are.is_empty();
+                if may_settle && self.settled[*frame].end <= self.done {
                     left = left.saturating_sub(self.settle(*frame, looked, bases, asked, lines, kept)?);
                 }
-                let Settled { is_found, is_followed, .. } = self.settled[*frame];
+                let Settled { is_found, is_followed, is_sure, .. } = self.settled[*frame];
                 let wanted = KINDS.map(|kind| match kind {
                     Kind::NeedsAll => looked.needs_all && !is_found,
                     Kind::Slides => looked.slides && !is_followed,
-                    Kind::Unsure => self.unsure[*frame].has(number as usize),
+                    Kind::Unsure => self.unsure[*frame].has(number as usize) && !is_sure,
                 });
+                if let [.., true] = wanted {
+                    // All totals of such a row are found from the rows that it sees.
+                    let calls = looked.calls.clone().filter(|call| asked.may_be_unsure(*call));
+                    calls.for_each(|call| self.totals[call].forget(number as usize));
+                }
                 for (seen, _) in self.seen[*frame].iter_mut().zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
                     looked.frame.rows(&base, line, asked.is_base_seen, near, &mut seen.rows);
                     // Those of frames without gaps were found before.
@@ -438,8 +446,13 @@ impl Chunk {
         let seen = starts.iter().zip(ends).map(|(start, end)| end - start).sum();
         let blocks_pay = looked.has_blocks && blocks::pay(same, all.len(), seen);
         let following_pays = looked.slides && seen > 2 * (all.len() + same);
-        self.settled[frame] = Settled { end, is_found: false, is_followed: false };
-        if all.len() > TOGETHER || !(blocks_pay || following_pays) {
+        let unsure: Vec<usize> = (0..same).filter(|place| self.unsure[frame].has(order[*place] as usize)).collect();
+        let can_follow = |call: &usize| asked.functions[*call].slide().is_some();
+        let can_follow = !looked.has_past && self.unsure[frame].calls.iter().all(can_follow);
+        let seen: usize = unsure.iter().map(|place| ends[*place] - starts[*place]).sum();
+        let sure_pays = can_follow && !unsure.is_empty() && seen > 2 * (all.len() + unsure.len());
+        self.settled[frame] = Settled { end, ..Settled::default() };
+        if all.len() > TOGETHER || !(blocks_pay || following_pays || sure_pays) {
             return Ok(0);
         }
         self.search.visited += all.len() as u64;
@@ -451,18 +464,23 @@ impl Chunk {
             rows.extend(order.iter().map(|number| self.rows[*number as usize]));
         }
         if following_pays {
-            let slides = looked.calls.clone().filter_map(|call| Some((call, asked.slide(looked, call)?)));
-            let results = slides.map(|(call, slide)| {
-                let (arguments, filter) = asked.gathered(call, kept, &rows)?;
-                let windows = Windows { arguments: &arguments, filter: filter.as_ref(), windows: &windows, own };
-                Ok(slide.results(&windows)?.map(|results| (call, results)))
-            });
-            let results = results.collect::<Result<Option<Vec<_>>>>()?;
+            let slides: Vec<_> = looked.calls.clone().filter(|call| asked.slide(looked, *call).is_some()).collect();
+            let results = follow(asked, kept, &slides, Stretch { rows: &rows, windows: &windows, own, lacks: &[] })?;
             self.settled[frame].is_followed = results.is_some();
-            for (call, results) in results.into_iter().flatten() {
-                self.followed[call].rows.extend(order);
-                self.followed[call].results.push(results);
-            }
+            put_followed(&mut self.followed, order, results);
+        }
+        if sure_pays {
+            let mut rows = rows[..all.len()].to_vec();
+            let numbers: Vec<u32> = unsure.iter().map(|place| order[*place]).collect();
+            rows.extend(numbers.iter().filter(|_| looked.adds_own).map(|number| self.rows[*number as usize]));
+            let windows: Vec<_> = unsure.iter().map(|place| windows[*place].clone()).collect();
+            let line = lines.line(key);
+            let own_place = |number: &u32| line.place(&bases[*number as usize], all.start) - all.start;
+            let lacks: Vec<usize> = numbers.iter().filter(|_| looked.takes_own).map(own_place).collect();
+            let stretch = Stretch { rows: &rows, windows: &windows, own, lacks: &lacks };
+            let results = follow(asked, kept, &self.unsure[frame].calls, stretch)?;
+            self.settled[frame].is_sure = results.is_some();
+            put_followed(&mut self.followed, &numbers, results);
         }
         if blocks_pay {
             let (rows, own) = rows.split_at(all.len());
@@ -571,12 +589,7 @@ impl Chunk {
             if has_past {
                 past.merge(call, bases, accumulator.as_mut())?;
             }
-            let others = accumulator.take_result()?;
-            if followed.is_empty() {
-                return Ok(others);
-            }
-            let all: Vec<u32> = (0..count as u32).chain(followed).collect();
-            return in_order(&all, &[vec![others], results].concat());
+            return with_followed(accumulator.take_result()?, followed, results);
         }
         if let Some(Summed::Times(_)) = asked.summed[call] {
             let times = self.totals[call].of(rows).zip(bases);
@@ -595,7 +608,7 @@ impl Chunk {
         if has_past {
             past.merge(call, bases, accumulator.as_mut())?;
         }
-        accumulator.take_result()
+        with_followed(accumulator.take_result()?, followed, results)
     }
 
     /// How many bytes of memory it keeps.
@@ -607,6 +620,44 @@ impl Chunk {
         let seen: usize = self.seen.iter().flatten().map(seen).sum();
         self.order.capacity() * size_of::<u32>() + self.rows.capacity() * size_of::<At>() + keys + spans + totals + seen
     }
+}
+
+/// Rows of a key that stand in order, and which of them some windows see; see [`Windows`].
+#[derive(Clone, Copy)]
+struct Stretch<'a> {
+    rows: &'a [At],
+    windows: &'a [Range<usize>],
+    own: Option<usize>,
+    lacks: &'a [usize],
+}
+
+/// The results of some aggregates, each of which can follow windows, with the number of each; `None` if one of them cannot follow these.
+fn follow(asked: &Asked, kept: &Kept, calls: &[usize], stretch: Stretch<'_>) -> Result<Option<Vec<(usize, ArrayRef)>>> {
+    let Stretch { rows, windows, own, lacks } = stretch;
+    let results = calls.iter().map(|call| {
+        let Some(slide) = asked.functions[*call].slide() else { return Ok(None) };
+        let (arguments, filter) = asked.gathered(*call, kept, rows)?;
+        let windows = Windows { arguments: &arguments, filter: filter.as_ref(), windows, own, lacks };
+        Ok(slide.results(&windows)?.map(|results| (*call, results)))
+    });
+    results.collect()
+}
+
+/// Notes the results of some aggregates for these rows.
+fn put_followed(followed: &mut [Followed], numbers: &[u32], results: Option<Vec<(usize, ArrayRef)>>) {
+    for (call, results) in results.into_iter().flatten() {
+        followed[call].rows.extend(numbers);
+        followed[call].results.push(results);
+    }
+}
+
+/// The results of all rows, of which some have others.
+fn with_followed(all: ArrayRef, followed: Vec<u32>, results: Vec<ArrayRef>) -> Result<ArrayRef> {
+    if followed.is_empty() {
+        return Ok(all);
+    }
+    let rows: Vec<u32> = (0..all.len() as u32).chain(followed).collect();
+    in_order(&rows, &[vec![all], results].concat())
 }
 
 /// The results of some rows, one after the other, in the order of these; of those of a row the last one counts.

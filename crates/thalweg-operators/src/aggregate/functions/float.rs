@@ -1,6 +1,6 @@
 //! `sum` and `avg` of floats: exact and rounded once, or plain where speed was asked for.
 
-use std::{any::Any, mem, sync::Arc};
+use std::{any::Any, mem, ops::Range, sync::Arc};
 
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, FixedSizeBinaryArray, Float32Array, Float64Array, UInt64Array,
@@ -9,7 +9,7 @@ use arrow_array::{
 use arrow_schema::DataType;
 use thalweg_core::{
     Result,
-    aggregate::{Accumulator, Addends, Amounts, Signature, Totals},
+    aggregate::{Accumulator, Addends, Amounts, Signature, Slide, Totals, Windows},
 };
 use thalweg_memory::{
     kernels::{
@@ -43,7 +43,7 @@ pub fn float(signature: &Signature<'_>) -> Option<Function> {
         true => {
             let state = [count, ("sum", DataType::FixedSizeBinary(WINDOW as i32)), ("beyond", DataType::Binary)];
             let sums = move || Exact { shape, sums: Vec::new(), is_beyond: false };
-            Function::new(signature, &state, sums).with_totals(FloatTotals(shape))
+            Function::new(signature, &state, sums).with_totals(FloatTotals(shape)).with_slide(FloatTotals(shape))
         }
         false => {
             Function::new(signature, &[count, ("sum", DataType::Float64)], move || Plain { shape, sums: Vec::new() })
@@ -84,6 +84,22 @@ impl Totals for FloatTotals {
             (*count > 0).then(|| self.0.rounded(&exact))
         };
         Ok(Some(self.0.column(sums.iter().zip(counts).map(value))))
+    }
+}
+
+/// Where values are too far apart for totals: what comes is added, what goes is taken back.
+impl Slide for FloatTotals {
+    fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
+        let (values, counted) = (doubles(&windows.arguments[0]), counting(windows.arguments, windows.filter));
+        let counts = |row: &usize| counted.as_ref().is_none_or(|counted| counted.value(*row));
+        let change = |sum: &mut ExactSum, rows: Range<usize>, comes: bool| {
+            let values = rows.filter(counts).map(|row| values.value(row));
+            values.for_each(|value| if comes { sum.add(value) } else { sum.subtract(value) });
+            Ok(())
+        };
+        let value = |sum: &mut ExactSum| Ok((sum.count() > 0).then(|| self.0.rounded(sum)));
+        let found = windows.follow(&mut ExactSum::default(), change, value)?;
+        Ok(Some(self.0.column(found.into_iter())))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Our aggregate functions against naive definitions, row at a time, and against themselves in parts.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use arrow_array::{Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, new_empty_array};
 use arrow_cast::{cast, display::array_value_to_string};
@@ -240,7 +240,7 @@ fn any_order_and_any_parts_give_the_same_bits() {
 #[test]
 fn windows_that_move_on_give_what_their_rows_give() {
     let mut random = StdRng::seed_from_u64(12);
-    let mut followed = BTreeSet::new();
+    let (mut followed, mut lacking_rounds) = (BTreeSet::new(), 0);
     for case in cases() {
         let function = case.function();
         let Some(slide) = function.slide() else { continue };
@@ -257,23 +257,36 @@ fn windows_that_move_on_give_what_their_rows_give() {
                 (last.clone(), own.map(|own| own + number))
             };
             let windows: Vec<_> = (0..own.map_or(30, |own| rows.groups.len() - own)).map(window).collect();
+            // Or one of those in each window is left out.
+            let lacks_own = own.is_none() && count > 0 && random.random_bool(0.5);
+            let mut some_of = |(window, own): (Range<usize>, Option<usize>)| {
+                let window = if window.is_empty() { window.start.min(count - 1)..count } else { window };
+                (window.clone(), own, random.random_range(window))
+            };
+            let (windows, lacked): (Vec<_>, Vec<usize>) = match lacks_own {
+                true => windows.into_iter().map(&mut some_of).map(|(window, own, row)| ((window, own), row)).unzip(),
+                false => (windows, Vec::new()),
+            };
             let mut accumulator = function.accumulator().unwrap();
             add(accumulator.as_mut(), &case, &rows, &[], windows.len());
             for (number, (window, own)) in windows.iter().enumerate() {
-                let seen: Vec<usize> = window.clone().chain(*own).collect();
+                let lacked = lacked.get(number);
+                let seen: Vec<usize> = window.clone().filter(|row| Some(row) != lacked).chain(*own).collect();
                 let rows = Rows { groups: vec![number as u32; rows.groups.len()], ..rows.clone() };
                 add(accumulator.as_mut(), &case, &rows, &seen, windows.len());
             }
             let all: Vec<usize> = (0..rows.groups.len()).collect();
             let (arguments, filter) = some(&case, &rows, &all);
             let windows: Vec<_> = windows.into_iter().map(|(window, _)| window).collect();
-            let windows = Windows { arguments: &arguments, filter: filter.as_ref(), windows: &windows, own };
+            let windows =
+                Windows { arguments: &arguments, filter: filter.as_ref(), windows: &windows, own, lacks: &lacked };
             let Some(found) = slide.results(&windows).unwrap() else { continue };
             assert_eq!(&found, &accumulator.take_result().unwrap(), "{} round {round}", case.title());
             followed.insert(case.title());
+            lacking_rounds += usize::from(lacks_own);
         }
     }
-    assert!(followed.len() > 35, "{followed:?}");
+    assert!(followed.len() > 35 && lacking_rounds > 50, "{followed:?}, {lacking_rounds}");
 }
 
 /// The rows of a group that count, as the numbers they were made of.

@@ -98,7 +98,7 @@ fn differences_of_totals_are_to_the_bit_what_a_fresh_sum_is() {
         let totals = Frame {
             bounds: *bounds.choose(random).unwrap(),
             most: None,
-            excludes_row: false,
+            excludes_row: random.random_bool(0.3),
             excludes_time: false,
             excludes_base: random.random_bool(0.5),
         };
