@@ -5,6 +5,7 @@
 //! * [`show`]: rows as text
 //! * [`fold`]: corrections put together
 //! * [`sim`]: schedules from seeds, for runs that can be repeated
+//! * [`streams`]: random streams of rows with keys, and the ways in which a query over them is run
 //! * [`oracle`]: windows and aggregates, one row at a time, as slowly and plainly as can be
 
 pub mod fold;
@@ -13,3 +14,4 @@ pub mod script;
 pub mod show;
 pub mod sim;
 pub mod slt;
+pub mod streams;

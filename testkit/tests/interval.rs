@@ -1,189 +1,16 @@
 //! Random streams through interval joins and aggregates over the rows around a row: the engine's rows are those of nested loops, in the
 //! order of time and position, at every batch size and parallelism, and with state saved and loaded, and moved, at random barriers.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, TimestampMicrosecondArray, cast::AsArray, types::Int64Type};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
-use testkit::{
-    fold::fold,
-    script::{Item, Scripts},
-    show,
-    sim::pick,
-};
+use testkit::streams::{Row, Stream, check, check_eager, check_late, run, show, variants};
 use thalweg::{Engine, Memory};
-use thalweg_core::Timestamp;
 
 const CASES: u64 = 80;
-const SECOND: i64 = 1_000_000;
 /// Longer than any stream, in seconds.
 const FOR_EVER: i64 = 1_000_000;
-
-/// A row with the place where it stands: its time in seconds, its partition, its number there.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Row {
-    time: i64,
-    place: (usize, usize),
-    key: Option<i64>,
-    value: Option<i64>,
-    id: i64,
-}
-
-/// A stream: its partitions, and how far it may be out of order.
-struct Stream {
-    partitions: Vec<Vec<Row>>,
-    delay: i64,
-}
-
-impl Stream {
-    fn random(random: &mut StdRng, first_id: i64, keys: i64) -> Self {
-        let partitions = (0..random.random_range(1..4)).map(|partition| {
-            let (mut clock, disorder) = (random.random_range(0..20), random.random_range(1..10));
-            let count = random.random_range(0..80);
-            let row = |number: usize| {
-                clock += random.random_range(0..3);
-                Row {
-                    time: clock - random.random_range(0..disorder),
-                    place: (partition, number),
-                    key: random.random_bool(0.9).then(|| random.random_range(0..keys)),
-                    value: random.random_bool(0.9).then(|| random.random_range(-5..20)),
-                    id: first_id + (partition * 1000 + number) as i64,
-                }
-            };
-            (0..count).map(row).collect()
-        });
-        let partitions = partitions.collect();
-        Self { partitions, delay: random.random_range(0..8) }
-    }
-
-    /// The rows that are not late, in the order of time, and those that are.
-    fn on_time(&self, allowed: i64) -> (Vec<Row>, Vec<Row>) {
-        let (mut rows, mut late) = (Vec::new(), Vec::new());
-        for partition in &self.partitions {
-            let mut highest = i64::MIN / 2;
-            for row in partition {
-                match row.time < highest - self.delay - allowed {
-                    true => late.push(*row),
-                    false => rows.push(*row),
-                }
-                highest = highest.max(row.time);
-            }
-        }
-        rows.sort_by_key(|row| (row.time, row.place));
-        (rows, late)
-    }
-
-    fn script(&self, first: &[Option<String>]) -> Vec<Vec<Item>> {
-        let item = |row: &Row| {
-            let text = |value: Option<i64>| value.map(|value| value.to_string());
-            let time = Some(Timestamp(row.time * SECOND).to_string());
-            Item::Row([first, &[time, text(row.key), text(row.value), Some(row.id.to_string())]].concat())
-        };
-        self.partitions.iter().map(|rows| rows.iter().map(item).collect()).collect()
-    }
-}
-
-/// How a query is run: rows in a batch, workers, a seed of barriers, and how rows of instances are merged.
-type Variant = (usize, usize, Option<u64>, &'static str);
-
-fn variants(seed: u64) -> [Variant; 5] {
-    [
-        (4096, 1, None, "ordered"),
-        (1, 3, None, "ordered"),
-        (7, 8, Some(seed), "ordered"),
-        (3, 17, Some(seed + 1), "ordered"),
-        (7, 2, Some(seed), "arrival"),
-    ]
-}
-
-/// The rows of a query over two streams, and how many were late.
-fn run(streams: [&Stream; 2], allowed: i64, sql: &str, variant: Variant) -> (Vec<String>, u64) {
-    let (batch_rows, workers, barriers, merge) = variant;
-    let scripts = [("a", streams[0].script(&[])), ("b", streams[1].script(&[Some("x".to_string())]))];
-    let tables = scripts.into_iter().map(|(name, script)| (name.to_string(), script));
-    let mut scripts = Scripts::new(tables.collect::<HashMap<_, _>>());
-    if let Some(seed) = barriers {
-        scripts = scripts.with_barriers(seed);
-    }
-    let mut engine = Engine::with_connectors(vec![Arc::new(scripts)]);
-    engine.reload_at_barriers();
-    barriers.into_iter().for_each(|seed| engine.move_key_groups(pick(seed)));
-    // Columns of the same name are not at the same place.
-    let table = |name: &str, delay: i64, first: &str| {
-        format!(
-            "CREATE TABLE {name} ({first} ts TIMESTAMP, k BIGINT, v BIGINT, id BIGINT,
-             PRIMARY KEY (id) NOT ENFORCED, WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH ('connector' = 'script');"
-        )
-    };
-    let setup = format!(
-        "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'merge' = '{merge}';
-         SET 'late.allowed' = '{allowed} s'; {} {}",
-        table("a", streams[0].delay, ""),
-        table("b", streams[1].delay, "x STRING, ")
-    );
-    engine.sql(&setup).unwrap();
-    let mut query = engine.sql(sql).unwrap();
-    let mut found = Vec::new();
-    for batch in query.by_ref() {
-        found.extend(show::lines(&batch.unwrap()).unwrap());
-    }
-    (found, query.metrics().late_rows)
-}
-
-/// Runs a query over two streams in several ways.
-fn check(seed: u64, streams: [&Stream; 2], allowed: i64, sql: &str, expected: &[String], is_in_order: bool) {
-    let late = streams.iter().map(|stream| stream.on_time(allowed).1.len()).sum();
-    check_late(seed, streams, allowed, sql, expected, is_in_order, late);
-}
-
-/// Runs a query over two streams in several ways, of which so many rows are late.
-fn check_late(
-    seed: u64,
-    streams: [&Stream; 2],
-    allowed: i64,
-    sql: &str,
-    expected: &[String],
-    is_in_order: bool,
-    late: usize,
-) {
-    for variant in variants(seed) {
-        let (mut found, found_late) = run(streams, allowed, sql, variant);
-        let mut expected = expected.to_vec();
-        if variant.3 == "arrival" || !is_in_order {
-            found.sort();
-            expected.sort();
-        }
-        let variant = format!("seed {seed}, {variant:?}\n{sql}");
-        for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
-            assert_eq!(found, expected, "row {number}, {variant}");
-        }
-        assert_eq!((found.len(), found_late), (expected.len(), late as u64), "rows and late rows, {variant}");
-    }
-    check_eager(seed, streams, allowed, sql, expected, late);
-}
-
-/// Runs a query over two streams in several ways with results that come out at once: what corrections leave is the same.
-fn check_eager(seed: u64, streams: [&Stream; 2], allowed: i64, sql: &str, expected: &[String], late: usize) {
-    let sql = format!("{sql} EMIT EAGER");
-    let mut expected = expected.to_vec();
-    expected.sort();
-    // Nothing is put in order.
-    let [one, some, many, ..] = variants(seed);
-    for variant in [one, some, many] {
-        let (found, found_late) = run(streams, allowed, &sql, variant);
-        let found = fold(found).unwrap_or_else(|error| panic!("{error}, seed {seed}, {variant:?}\n{sql}"));
-        let differs = found.iter().zip(&expected).find(|(found, expected)| found != expected);
-        assert_eq!(differs, None, "seed {seed}, {variant:?}\n{sql}");
-        assert_eq!((found.len(), found_late), (expected.len(), late as u64), "seed {seed}, {variant:?}\n{sql}");
-    }
-}
-
-fn show(value: Option<i64>) -> String {
-    value.map_or("null".to_string(), |value| value.to_string())
-}
 
 #[test]
 fn joins_are_what_nested_loops_say() {
@@ -236,7 +63,7 @@ fn joins_are_what_nested_loops_say() {
             let lonely = rights.iter().filter(|row| !lefts.iter().any(|other| are_pair(other, row)));
             expected.extend(lonely.map(|row| pair(None, Some(row))));
         }
-        check(seed, [&left, &right], allowed, &sql, &expected, kind != "FULL JOIN");
+        check(seed, &[&left, &right], allowed, &sql, &expected, kind != "FULL JOIN");
     }
 }
 
@@ -342,7 +169,7 @@ fn aggregates_over_the_rows_around_a_row_are_what_nested_loops_say() {
         };
         let expected: Vec<String> = bases.iter().map(result).collect();
         let nothing = Stream { partitions: vec![Vec::new()], delay: 0 };
-        check(seed, [&base, if is_union { &other } else { &nothing }], allowed, &sql, &expected, true);
+        check(seed, &[&base, if is_union { &other } else { &nothing }], allowed, &sql, &expected, true);
     }
 }
 
@@ -385,7 +212,7 @@ fn last_joins_are_what_nested_loops_say() {
             format!("{} | {} | {} | {}", row.id, show(id), show(value), show(key))
         };
         let expected: Vec<String> = lefts.iter().map(result).collect();
-        check_late(seed, [&left, &right], allowed, &sql, &expected, true, late);
+        check_late(seed, &[&left, &right], allowed, &sql, &expected, true, late);
     }
 }
 
@@ -438,15 +265,15 @@ fn aggregates_of_the_pairs_of_a_row_are_what_nested_loops_say() {
         expected.sort();
         for variant in variants(seed) {
             for id in ["id", "id + 0"] {
-                let mut found = run(streams.each_ref(), allowed, &sql(id), variant).0;
+                let mut found = run(&streams.each_ref(), allowed, &sql(id), variant).0;
                 found.sort();
                 assert_eq!(found, expected, "seed {seed}, {variant:?}\n{}", sql(id));
             }
         }
         // What is asked of the left rows of an outer join says nothing of its groups.
         if !(is_left && of_left) {
-            let late = run(streams.each_ref(), allowed, &sql("id"), variants(seed)[0]).1;
-            check_eager(seed, streams.each_ref(), allowed, &sql("id"), &expected, late as usize);
+            let late = run(&streams.each_ref(), allowed, &sql("id"), variants(seed)[0]).1;
+            check_eager(seed, &streams.each_ref(), allowed, &sql("id"), &expected, late as usize);
         }
     }
 }
@@ -457,7 +284,7 @@ fn rows_without_a_place_stand_the_same_every_time() {
     for seed in 0..CASES / 4 {
         let random = &mut StdRng::seed_from_u64(seed);
         let streams = [Stream::random(random, 0, 2), Stream::random(random, 10_000, 2)];
-        let streams = [&streams[0], &streams[1]];
+        let streams = &streams.each_ref();
         let sql =
             "SELECT id, count(*) OVER w, sum(v) FILTER (WHERE v > 3) OVER w, lag(id) OVER (PARTITION BY k ORDER BY ts)
                    FROM (SELECT ts, k, v, id FROM a UNION ALL SELECT ts, k, v, id FROM b)

@@ -1,0 +1,189 @@
+//! Random streams of rows with keys, out of order and late, and the ways in which a query over them is run.
+
+use std::{collections::HashMap, sync::Arc};
+
+use rand::{RngExt, rngs::StdRng};
+use thalweg::Engine;
+use thalweg_core::Timestamp;
+
+use crate::{
+    fold::fold,
+    script::{Item, Scripts},
+    show,
+    sim::pick,
+};
+
+const SECOND: i64 = 1_000_000;
+
+/// A row with the place where it stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// In seconds; `ts` in tables.
+    pub time: i64,
+    /// Its partition, and its number there.
+    pub place: (usize, usize),
+    /// `k` in tables.
+    pub key: Option<i64>,
+    /// `v` in tables.
+    pub value: Option<i64>,
+    /// No other row has it.
+    pub id: i64,
+}
+
+/// A stream: its partitions, and how far it may be out of order.
+pub struct Stream {
+    /// The rows of each partition.
+    pub partitions: Vec<Vec<Row>>,
+    /// How many seconds its watermark is behind the highest time.
+    pub delay: i64,
+}
+
+impl Stream {
+    /// Rows of so many keys.
+    pub fn random(random: &mut StdRng, first_id: i64, keys: i64) -> Self {
+        let partitions = (0..random.random_range(1..4)).map(|partition| {
+            let (mut clock, disorder) = (random.random_range(0..20), random.random_range(1..10));
+            let count = random.random_range(0..80);
+            let row = |number: usize| {
+                clock += random.random_range(0..3);
+                Row {
+                    time: clock - random.random_range(0..disorder),
+                    place: (partition, number),
+                    key: random.random_bool(0.9).then(|| random.random_range(0..keys)),
+                    value: random.random_bool(0.9).then(|| random.random_range(-5..20)),
+                    id: first_id + (partition * 1000 + number) as i64,
+                }
+            };
+            (0..count).map(row).collect()
+        });
+        let partitions = partitions.collect();
+        Self { partitions, delay: random.random_range(0..8) }
+    }
+
+    /// The rows that are not late, in the order of time, and those that are.
+    pub fn on_time(&self, allowed: i64) -> (Vec<Row>, Vec<Row>) {
+        let (mut rows, mut late) = (Vec::new(), Vec::new());
+        for partition in &self.partitions {
+            let mut highest = i64::MIN / 2;
+            for row in partition {
+                match row.time < highest - self.delay - allowed {
+                    true => late.push(*row),
+                    false => rows.push(*row),
+                }
+                highest = highest.max(row.time);
+            }
+        }
+        rows.sort_by_key(|row| (row.time, row.place));
+        (rows, late)
+    }
+
+    fn script(&self, first: &[Option<String>]) -> Vec<Vec<Item>> {
+        let item = |row: &Row| {
+            let text = |value: Option<i64>| value.map(|value| value.to_string());
+            let time = Some(Timestamp(row.time * SECOND).to_string());
+            Item::Row([first, &[time, text(row.key), text(row.value), Some(row.id.to_string())]].concat())
+        };
+        self.partitions.iter().map(|rows| rows.iter().map(item).collect()).collect()
+    }
+}
+
+/// How a query is run: rows in a batch, workers, a seed of barriers, and how rows of instances are merged.
+pub type Variant = (usize, usize, Option<u64>, &'static str);
+
+/// The ways in which the queries of a seed are run.
+pub fn variants(seed: u64) -> [Variant; 5] {
+    [
+        (4096, 1, None, "ordered"),
+        (1, 3, None, "ordered"),
+        (7, 8, Some(seed), "ordered"),
+        (3, 17, Some(seed + 1), "ordered"),
+        (7, 2, Some(seed), "arrival"),
+    ]
+}
+
+/// The rows of a query over the tables `a` and `b`, and how many were late. Panics where it fails.
+pub fn run(streams: &[&Stream], allowed: i64, sql: &str, variant: Variant) -> (Vec<String>, u64) {
+    let (batch_rows, workers, barriers, merge) = variant;
+    // Columns of the same name are not at the same place.
+    let firsts = [("a", "", vec![]), ("b", "x STRING, ", vec![Some("x".to_string())])];
+    let (mut tables, mut scripts) = (String::new(), HashMap::new());
+    for (stream, (name, first, values)) in streams.iter().zip(firsts) {
+        let delay = stream.delay;
+        scripts.insert(name.to_string(), stream.script(&values));
+        tables += &format!(
+            "CREATE TABLE {name} ({first} ts TIMESTAMP, k BIGINT, v BIGINT, id BIGINT,
+             PRIMARY KEY (id) NOT ENFORCED, WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH ('connector' = 'script');"
+        );
+    }
+    let mut scripts = Scripts::new(scripts);
+    if let Some(seed) = barriers {
+        scripts = scripts.with_barriers(seed);
+    }
+    let mut engine = Engine::with_connectors(vec![Arc::new(scripts)]);
+    engine.reload_at_barriers();
+    barriers.into_iter().for_each(|seed| engine.move_key_groups(pick(seed)));
+    let setup = format!(
+        "SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; SET 'merge' = '{merge}';
+         SET 'late.allowed' = '{allowed} s'; {tables}"
+    );
+    engine.sql(&setup).unwrap();
+    let mut query = engine.sql(sql).unwrap_or_else(|error| panic!("{error}\n{sql}"));
+    let mut found = Vec::new();
+    for batch in query.by_ref() {
+        found.extend(show::lines(&batch.unwrap_or_else(|error| panic!("{error}\n{sql}"))).unwrap());
+    }
+    (found, query.metrics().late_rows)
+}
+
+/// Runs a query over streams in several ways.
+pub fn check(seed: u64, streams: &[&Stream], allowed: i64, sql: &str, expected: &[String], is_in_order: bool) {
+    let late = streams.iter().map(|stream| stream.on_time(allowed).1.len()).sum();
+    check_late(seed, streams, allowed, sql, expected, is_in_order, late);
+}
+
+/// Runs a query over streams in several ways, of which so many rows are late.
+pub fn check_late(
+    seed: u64,
+    streams: &[&Stream],
+    allowed: i64,
+    sql: &str,
+    expected: &[String],
+    is_in_order: bool,
+    late: usize,
+) {
+    for variant in variants(seed) {
+        let (mut found, found_late) = run(streams, allowed, sql, variant);
+        let mut expected = expected.to_vec();
+        if variant.3 == "arrival" || !is_in_order {
+            found.sort();
+            expected.sort();
+        }
+        let variant = format!("seed {seed}, {variant:?}\n{sql}");
+        for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert_eq!(found, expected, "row {number}, {variant}");
+        }
+        assert_eq!((found.len(), found_late), (expected.len(), late as u64), "rows and late rows, {variant}");
+    }
+    check_eager(seed, streams, allowed, sql, expected, late);
+}
+
+/// Runs a query over streams in several ways with results that come out at once: what corrections leave is the same.
+pub fn check_eager(seed: u64, streams: &[&Stream], allowed: i64, sql: &str, expected: &[String], late: usize) {
+    let sql = format!("{sql} EMIT EAGER");
+    let mut expected = expected.to_vec();
+    expected.sort();
+    // Nothing is put in order.
+    let [one, some, many, ..] = variants(seed);
+    for variant in [one, some, many] {
+        let (found, found_late) = run(streams, allowed, &sql, variant);
+        let found = fold(found).unwrap_or_else(|error| panic!("{error}, seed {seed}, {variant:?}\n{sql}"));
+        let differs = found.iter().zip(&expected).find(|(found, expected)| found != expected);
+        assert_eq!(differs, None, "seed {seed}, {variant:?}\n{sql}");
+        assert_eq!((found.len(), found_late), (expected.len(), late as u64), "seed {seed}, {variant:?}\n{sql}");
+    }
+}
+
+/// A number as results show it.
+pub fn show(value: Option<i64>) -> String {
+    value.map_or("null".to_string(), |value| value.to_string())
+}
