@@ -101,7 +101,7 @@ fn unnamed(
 ) -> Result<Call> {
     let name = call.function.func.name();
     let params = &call.function.params;
-    let filter = params.filter.as_ref().map(|filter| compile(filter, input)).transpose()?;
+    let filter = filter(name, params).map(|filter| compile(&filter, input)).transpose()?;
     let given = arguments(name, params, input)?;
     let kinds = given.iter().map(|argument| argument.get_type(input)).collect::<Result<Vec<_>, _>>();
     let kinds = kinds.map_err(|e| from_datafusion(&e))?;
@@ -117,6 +117,18 @@ fn unnamed(
         return Ok(Call { function, arguments: compile_all(&given, input)?, filter });
     }
     foreign(call, input, &kinds, filter, arrival)
+}
+
+/// Which rows count. DataFusion's `nth_value` takes IGNORE NULLS and does not ignore them.
+fn filter(name: &str, params: &AggregateFunctionParams) -> Option<Expr> {
+    let written = params.filter.as_deref().cloned();
+    match params.args.first() {
+        Some(value) if name == "nth_value" && params.null_treatment == Some(NullTreatment::IgnoreNulls) => {
+            let is_there = value.clone().is_not_null();
+            Some(written.map_or(is_there.clone(), |filter| filter.and(is_there)))
+        }
+        _ => written,
+    }
 }
 
 /// The arguments that matter: `count` only asks whether they are null.
