@@ -53,7 +53,7 @@ fn every_case_gives_its_rows_at_every_batch_size_and_parallelism() {
     let failures: String = results.into_iter().map(|(_, (_, wrong))| wrong).collect();
     println!("{cases} cases in {} files", found.len());
     assert!(failures.is_empty(), "\n{failures}");
-    assert!(cases >= 150, "only {cases} cases");
+    assert!(cases >= 1_100, "only {cases} cases");
 }
 
 #[test]
