@@ -235,17 +235,21 @@ mod tests {
         }
     }
 
-    /// A member with its chain and its one pipe.
+    /// A member with its chain and a pipe for each port.
     struct Instance {
         member: Member,
         pipes: Pipes,
         chain: Chain,
-        sender: Sender,
+        senders: Vec<Sender>,
         notes: Arc<Mutex<Vec<String>>>,
     }
 
     impl Instance {
         fn new(team: &Arc<Team>, number: usize, fails: bool) -> Self {
+            Self::with_ports(team, number, fails, 1)
+        }
+
+        fn with_ports(team: &Arc<Team>, number: usize, fails: bool, ports: usize) -> Self {
             let notes: Arc<Mutex<Vec<String>>> = Arc::default();
             let for_operators = Arc::clone(&notes);
             let make = move || -> Result<Box<dyn Operator>> {
@@ -254,22 +258,25 @@ mod tests {
             let parts =
                 OperatorParts { label: "Noting".to_string(), blamed: "Noting".to_string(), make: Arc::new(make) };
             let counters = vec![Counters::default().node("Noting")];
-            let chain = Chain::new(vec![parts], counters, 1, 100, Vec::new(), OnBarrier::Pass, None).unwrap();
-            let (sender, receiver) = pipe(CAPACITY);
-            let pipes = Pipes::new(
-                vec![Inlet { port: 0, receiver: InTurn::new(vec![receiver]), is_of_team: false }],
-                vec![None],
-                100,
-                None,
-            );
+            let chain = Chain::new(vec![parts], counters, ports, 100, Vec::new(), OnBarrier::Pass, None).unwrap();
+            let inlet = |port| {
+                let (sender, receiver) = pipe(CAPACITY);
+                (sender, Inlet { port, receiver: InTurn::new(vec![receiver]), is_of_team: false })
+            };
+            let (senders, inlets) = (0..ports).map(inlet).unzip();
+            let pipes = Pipes::new(inlets, vec![None; ports], 100, None);
             let task = Pool::new(0, Nodes::one()).unwrap().reserve(0, 1);
             let member = Member::new(Arc::clone(team), number, testing::keys(), task, Clock::simulated());
-            Self { member, pipes, chain, sender, notes }
+            Self { member, pipes, chain, senders, notes }
         }
 
         fn send(&mut self, events: impl IntoIterator<Item = Event>) {
+            self.send_to(0, events);
+        }
+
+        fn send_to(&mut self, port: Port, events: impl IntoIterator<Item = Event>) {
             let envelope = |event| Envelope::new(event, 1);
-            self.sender.push_all(&mut events.into_iter().map(envelope).collect::<VecDeque<_>>());
+            self.senders[port].push_all(&mut events.into_iter().map(envelope).collect::<VecDeque<_>>());
         }
 
         /// Goes on until there is nothing to do; returns whether key groups are on their way to it, or it waits for somebody.
@@ -326,6 +333,38 @@ mod tests {
         assert!(!gains.go_on().unwrap());
         assert_eq!(gains.notes(), ["flush", "flush", "load 3 7", "time 210"]);
         assert!(!team.is_changing());
+    }
+
+    /// Of two inputs that fall silent, the one that is behind holds time back if it is the last: by port both members have come equally far.
+    #[test]
+    fn who_has_heard_of_two_silences_the_other_way_round_catches_up() {
+        let team = team();
+        let [mut gains, mut loses] = [0, 1].map(|number| Instance::with_ports(&team, number, false, 2));
+        for (instance, is_behind_first) in [(&mut gains, true), (&mut loses, false)] {
+            instance.send_to(0, [Event::Watermark(Timestamp(90))]);
+            instance.send_to(1, [Event::Watermark(Timestamp(50))]);
+            instance.go_on().unwrap();
+            for port in if is_behind_first { [1, 0] } else { [0, 1] } {
+                instance.send_to(port, [Event::Idle]);
+                instance.go_on().unwrap();
+            }
+        }
+        assert_eq!(gains.notes(), ["time 50", "time 90", "flush"]);
+        assert_eq!(loses.notes(), ["time 50", "flush"]);
+        for instance in [&mut gains, &mut loses] {
+            (0..2).for_each(|port| instance.send_to(port, [Event::Barrier(Epoch(1))]));
+            assert_eq!(instance.pipes.reached(), [90, 50].map(Timestamp));
+            instance.go_on().unwrap();
+        }
+        assert_eq!(loses.notes(), ["time 90", "flush", "save 3", "forget 3", "flush"]);
+        assert!(!gains.go_on().unwrap());
+        assert_eq!(gains.notes(), ["flush", "flush", "load 3 7"]);
+        // What comes behind that time does not take it back, and it goes on from there for both.
+        for instance in [&mut gains, &mut loses] {
+            instance.send_to(1, [70, 95].map(|t| Event::Watermark(Timestamp(t))));
+            instance.go_on().unwrap();
+            assert_eq!(instance.notes(), ["time 95"]);
+        }
     }
 
     #[test]
