@@ -28,7 +28,16 @@ pub struct Row {
     pub value: Option<i64>,
     /// No other row has it.
     pub id: i64,
+    /// Hundredths; `p` in tables.
+    pub price: Option<i64>,
+    /// `s` in tables, but not in `c`.
+    pub text: Option<&'static str>,
+    /// `b` in tables.
+    pub flag: Option<bool>,
 }
+
+/// In their order.
+const TEXTS: [&str; 6] = ["", "B", "a", "ab", "z", "é"];
 
 /// A stream: its partitions, and how far it may be out of order.
 pub struct Stream {
@@ -52,6 +61,9 @@ impl Stream {
                     key: random.random_bool(0.9).then(|| random.random_range(0..keys)),
                     value: random.random_bool(0.9).then(|| random.random_range(-5..20)),
                     id: first_id + (partition * 1000 + number) as i64,
+                    price: random.random_bool(0.9).then(|| random.random_range(-300..300)),
+                    text: random.random_bool(0.9).then(|| TEXTS[random.random_range(0..TEXTS.len())]),
+                    flag: random.random_bool(0.9).then(|| random.random_bool(0.7)),
                 }
             };
             (0..count).map(row).collect()
@@ -77,11 +89,28 @@ impl Stream {
         (rows, late)
     }
 
-    fn script(&self, first: &[Option<String>]) -> Vec<Vec<Item>> {
+    /// The same rows without texts, which the table `c` lacks.
+    pub fn without_texts(mut self) -> Self {
+        self.partitions.iter_mut().flatten().for_each(|row| row.text = None);
+        self
+    }
+
+    /// What the table of this name gives. Columns of the same name are not at the same place.
+    fn script(&self, table: &str) -> Vec<Vec<Item>> {
         let item = |row: &Row| {
             let text = |value: Option<i64>| value.map(|value| value.to_string());
             let time = Some(Timestamp(row.time * SECOND).to_string());
-            Item::Row([first, &[time, text(row.key), text(row.value), Some(row.id.to_string())]].concat())
+            let price = row.price.map(|price| format!("{:?}", price as f64 / 100.0));
+            let flag = row.flag.map(|flag| flag.to_string());
+            let mut fields = vec![time, text(row.key), text(row.value), Some(row.id.to_string()), price, flag];
+            match table {
+                "b" => fields.insert(0, Some("x".to_string())),
+                "c" => return Item::Row(fields),
+                _ => {}
+            }
+            // A field that is empty is no null.
+            fields.push(row.text.map(str::to_string));
+            Item::Row(fields)
         };
         self.partitions.iter().map(|rows| rows.iter().map(item).collect()).collect()
     }
@@ -101,17 +130,16 @@ pub fn variants(seed: u64) -> [Variant; 5] {
     ]
 }
 
-/// The rows of a query over the tables `a` and `b`, and how many were late. Panics where it fails.
+/// The rows of a query over the tables `a`, `b` and `c`, and how many were late. Panics where it fails.
 pub fn run(streams: &[&Stream], allowed: i64, sql: &str, variant: Variant) -> (Vec<String>, u64) {
     let (batch_rows, workers, barriers, merge) = variant;
-    // Columns of the same name are not at the same place.
-    let firsts = [("a", "", vec![]), ("b", "x STRING, ", vec![Some("x".to_string())])];
+    let columns = [("a", "", ", s STRING"), ("b", "x STRING, ", ", s STRING"), ("c", "", "")];
     let (mut tables, mut scripts) = (String::new(), HashMap::new());
-    for (stream, (name, first, values)) in streams.iter().zip(firsts) {
+    for (stream, (name, first, last)) in streams.iter().zip(columns) {
         let delay = stream.delay;
-        scripts.insert(name.to_string(), stream.script(&values));
+        scripts.insert(name.to_string(), stream.script(name));
         tables += &format!(
-            "CREATE TABLE {name} ({first} ts TIMESTAMP, k BIGINT, v BIGINT, id BIGINT,
+            "CREATE TABLE {name} ({first} ts TIMESTAMP, k BIGINT, v BIGINT, id BIGINT, p DECIMAL(8, 2), b BOOLEAN{last},
              PRIMARY KEY (id) NOT ENFORCED, WATERMARK FOR ts AS ts - INTERVAL '{delay}' SECOND) WITH ('connector' = 'script');"
         );
     }
@@ -151,6 +179,20 @@ pub fn check_late(
     is_in_order: bool,
     late: usize,
 ) {
+    check_final(seed, streams, allowed, sql, expected, is_in_order, late);
+    check_eager(seed, streams, allowed, sql, expected, late);
+}
+
+/// Runs a query over streams in several ways, of which so many rows are late, with results that come once.
+pub fn check_final(
+    seed: u64,
+    streams: &[&Stream],
+    allowed: i64,
+    sql: &str,
+    expected: &[String],
+    is_in_order: bool,
+    late: usize,
+) {
     for variant in variants(seed) {
         let (mut found, found_late) = run(streams, allowed, sql, variant);
         let mut expected = expected.to_vec();
@@ -164,7 +206,6 @@ pub fn check_late(
         }
         assert_eq!((found.len(), found_late), (expected.len(), late as u64), "rows and late rows, {variant}");
     }
-    check_eager(seed, streams, allowed, sql, expected, late);
 }
 
 /// Runs a query over streams in several ways with results that come out at once: what corrections leave is the same.
