@@ -27,7 +27,7 @@ fn table(name: &str, seed: u64) -> String {
     )
 }
 
-const QUERIES: [(&str, &str); 4] = [
+const QUERIES: [(&str, &str); 7] = [
     (
         "window union",
         "SELECT id, sum(v) OVER near, max(v) OVER near, count(*) OVER last, first_value(v) OVER last
@@ -43,6 +43,17 @@ const QUERIES: [(&str, &str); 4] = [
         "join",
         "SELECT s.id, r.id FROM s LEFT JOIN r
          ON s.k = r.k AND s.v < r.v AND r.ts BETWEEN s.ts - INTERVAL '0.0005' SECOND AND s.ts + INTERVAL '0.0005' SECOND",
+    ),
+    (
+        "join, all rows of both",
+        "SELECT s.id, r.id FROM s FULL JOIN r
+         ON s.k = r.k AND r.ts BETWEEN s.ts - INTERVAL '0.0002' SECOND AND s.ts + INTERVAL '0.0002' SECOND",
+    ),
+    ("sums alone", "SELECT id, sum(v) OVER (PARTITION BY k ORDER BY ts ROWS_RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM s"),
+    (
+        "at once",
+        "SELECT id, sum(v) OVER near, max(v) OVER near FROM s
+         WINDOW near AS (UNION r PARTITION BY k ORDER BY ts ROWS_RANGE BETWEEN 50 PRECEDING AND CURRENT ROW) EMIT EAGER",
     ),
     ("last join", "SELECT s.id, r.v FROM s LAST JOIN r ORDER BY r.ts ON s.k = r.k AND r.ts BETWEEN s.ts - INTERVAL '1' SECOND AND s.ts"),
 ];

@@ -126,11 +126,15 @@ pub struct NodeMetrics {
 }
 
 impl NodeMetrics {
-    /// The standard deviation of the work of its instances over its mean; `None` where it has one instance, or was not measured.
+    /// The standard deviation of the work of its instances over its mean: of the time that they were at work, or, where that was not
+    /// measured, of the rows that each took. `None` where it has one instance.
     ///
     /// Source: Zhang et al., "Scalable Online Interval Join", §V-B: the unbalancedness of joiners.
     pub fn unbalancedness(&self) -> Option<f64> {
-        let work: Vec<f64> = self.busy_each.iter().map(Duration::as_secs_f64).collect();
+        let work: Vec<f64> = match self.busy_each.is_empty() {
+            true => self.rows_in_each.iter().map(|rows| *rows as f64).collect(),
+            false => self.busy_each.iter().map(Duration::as_secs_f64).collect(),
+        };
         let mean = work.iter().sum::<f64>() / work.len() as f64;
         let variance = work.iter().map(|work| (work - mean).powi(2)).sum::<f64>() / work.len() as f64;
         (work.len() > 1 && mean > 0.0).then(|| variance.sqrt() / mean)

@@ -13,7 +13,7 @@ use thalweg_plan::node::Emission;
 use super::{
     blocks::can_merge,
     entry::{At, Entry},
-    frame::Frame,
+    frame::{Frame, Hole},
     kept::Kept,
     layout::Layout,
     over::OverInput,
@@ -54,8 +54,8 @@ pub struct Looked {
     pub has_past: bool,
     /// Whether a row sees itself although it does not stand among those that may be seen.
     pub adds_own: bool,
-    /// Whether it does not see itself although it stands between those that it sees, which follow each other but for that.
-    pub takes_own: bool,
+    /// What it does not see of what stands between those that it sees, which follow each other but for that.
+    pub hole: Option<Hole>,
 }
 
 /// One of the running totals that are kept for each key.
@@ -142,7 +142,7 @@ impl Asked {
             Looked {
                 calls: first - count..first,
                 is_contiguous: frame.is_contiguous(is_base_seen),
-                takes_own: is_base_seen && frame.is_contiguous_but_for_itself(),
+                hole: frame.hole(is_base_seen),
                 needs_all: false,
                 has_blocks: false,
                 slides: false,
@@ -174,8 +174,7 @@ impl Asked {
 
     /// Of which rows each result is made.
     pub fn made_of(&self) -> MadeOf {
-        let sees_itself =
-            |looked: &Looked| !(looked.takes_own || looked.frame.excludes_row || looked.frame.excludes_base);
+        let sees_itself = |looked: &Looked| !(looked.frame.excludes_row || looked.frame.excludes_base);
         MadeOf::Around {
             has_itself: self.is_base_seen && self.frames.iter().any(sees_itself),
             is_endless: self.frames.iter().any(|looked| looked.frame.is_unbounded()),
@@ -279,7 +278,7 @@ fn totals(inputs: &[OverInput], layout: &Layout, frames: &[Looked]) -> Result<(V
     let frame_of = |call: usize| frames.iter().find(|looked| looked.calls.contains(&call));
     for (call, columns) in layout.calls.iter().enumerate() {
         let function = &inputs[0].calls[call].function;
-        let has_hole = frame_of(call).is_some_and(|looked| looked.takes_own);
+        let has_hole = frame_of(call).is_some_and(|looked| looked.hole.is_some());
         let frame = frame_of(call).filter(|looked| looked.is_contiguous);
         let is_contiguous = frame.is_some();
         // A frame of times has all rows of a time or none; but a row that is not in the line may have a time of its own.

@@ -16,7 +16,7 @@ use super::{
     asked::{Asked, Looked, Summed},
     blocks,
     entry::{At, Entry},
-    frame::Spans,
+    frame::{Hole, Spans},
     kept::{Kept, hashes},
     layout::Place,
     lines::{Line, Lines},
@@ -179,7 +179,7 @@ impl Chunk {
         sorter.by_key(bases, &mut self.order);
         self.find_keys(bases);
         let own = self.reset(bases, asked, kept)?;
-        let has_spans = |looked: &Looked| looked.is_contiguous || looked.takes_own;
+        let has_spans = |looked: &Looked| looked.is_contiguous || looked.hole.is_some();
         for (frame, looked) in asked.frames.iter().enumerate().filter(|(_, looked)| has_spans(looked)) {
             self.look_around(Around { asked, frame, own: &own }, bases, lines);
             self.pick(frame, looked, bases, asked, lines);
@@ -230,7 +230,7 @@ impl Chunk {
         self.settled = vec![Settled::default(); asked.frames.len()];
         self.unsure = asked.frames.iter().map(|_| Unsure::default()).collect();
         self.seen.resize_with(asked.frames.len(), Default::default);
-        let needs_own = |looked: &Looked| looked.adds_own && looked.is_contiguous || looked.takes_own;
+        let needs_own = |looked: &Looked| looked.adds_own && looked.is_contiguous || looked.hole.is_some();
         if asked.frames.iter().any(needs_own) { asked.amounts(kept, bases, 0..bases.len()) } else { Ok(Vec::new()) }
     }
 
@@ -317,15 +317,25 @@ impl Chunk {
         self.search.visited += (near.start.abs_diff(last.start) + near.end.abs_diff(last.end)) as u64;
         let found = spans.starts[places.clone()].iter().zip(&spans.ends[places.clone()]);
         let found: usize = found.map(|(start, end)| end - start).sum();
-        self.search.found += found.saturating_sub(if looked.takes_own { places.len() } else { 0 }) as u64;
+        let [first, last] = &spans.holes;
+        let lacking = match looked.hole {
+            None => 0,
+            Some(Hole::Itself) => places.len(),
+            Some(Hole::Time) => {
+                let lacking: usize =
+                    first[places.clone()].iter().zip(&last[places.clone()]).map(|(start, end)| end - start).sum();
+                lacking.saturating_sub(if looked.frame.sees_itself() { places.len() } else { 0 })
+            }
+        };
+        self.search.found += found.saturating_sub(lacking) as u64;
         calls.iter().for_each(|call| self.sum(*call, around, places.clone(), line));
     }
 
     /// Finds the totals of an aggregate for the rows of one key.
     fn sum(&mut self, call: usize, around: Around<'_>, places: Range<usize>, line: &Line) {
-        let (Around { asked, frame, own }, Looked { adds_own, takes_own, .. }) = (around, around.looked());
-        let Spans { starts, ends, .. } = &self.spans[frame];
-        let (order, starts, ends) = (&self.order[places.clone()], &starts[places.clone()], &ends[places]);
+        let (Around { asked, frame, own }, Looked { adds_own, hole, frame: bounds, .. }) = (around, around.looked());
+        let Spans { starts, ends, holes, .. } = &self.spans[frame];
+        let (order, starts, ends) = (&self.order[places.clone()], &starts[places.clone()], &ends[places.clone()]);
         let (found, unsure) = (&mut self.totals[call], &mut self.unsure[frame]);
         let kind = match asked.summed[call] {
             Some(Summed::Total(kind) | Summed::Times(kind)) => Some(kind),
@@ -334,7 +344,7 @@ impl Chunk {
         let running = kind.and_then(|kind| line.running(kind));
         if let Some((running, gone)) = running
             && let Some(sums) = running.narrow()
-            && !(adds_own | takes_own)
+            && !(*adds_own || hole.is_some())
         {
             found.put_all(order, &sums[gone..], starts, ends);
             return;
@@ -345,10 +355,19 @@ impl Chunk {
                 None => Some(Total { count: 1, sum: 0 }),
                 Some(kind) => amount(&own[kind], row),
             };
-            let total = match total {
-                Some(total) if *adds_own => own().and_then(|own| total.plus(own)),
-                Some(total) if *takes_own => own().and_then(|own| total.minus(own)),
-                total => total,
+            let lacking = |range: Range<usize>| match running {
+                Some((running, gone)) => running.one(range.start + gone..range.end + gone),
+                None => Some(Total { count: range.len() as u64, sum: 0 }),
+            };
+            let total = match (total, hole) {
+                (Some(total), Some(Hole::Itself)) => own().and_then(|own| total.minus(own)),
+                (Some(total), Some(Hole::Time)) => {
+                    let [start, end] = holes.each_ref().map(|ends| ends[places.start + number]);
+                    let others = lacking(start..end).and_then(|lacking| total.minus(lacking));
+                    if bounds.sees_itself() { others.and_then(|others| others.plus(own()?)) } else { others }
+                }
+                (Some(total), None) if *adds_own => own().and_then(|own| total.plus(own)),
+                (total, _) => total,
             };
             match total {
                 Some(total) => found.put(row, total),
@@ -417,7 +436,7 @@ impl Chunk {
                     looked.frame.rows(&base, line, asked.is_base_seen, near, &mut seen.rows);
                     // Those of frames without gaps were found before.
                     let rows = seen.rows.len() - seen.groups.len();
-                    self.search.found += if looked.is_contiguous || looked.takes_own { 0 } else { rows as u64 };
+                    self.search.found += if looked.is_contiguous || looked.hole.is_some() { 0 } else { rows as u64 };
                     seen.groups.resize(seen.rows.len(), number);
                 }
             }
@@ -448,7 +467,8 @@ impl Chunk {
         let following_pays = looked.slides && seen > 2 * (all.len() + same);
         let unsure: Vec<usize> = (0..same).filter(|place| self.unsure[frame].has(order[*place] as usize)).collect();
         let can_follow = |call: &usize| asked.functions[*call].slide().is_some();
-        let can_follow = !looked.has_past && self.unsure[frame].calls.iter().all(can_follow);
+        let can_follow =
+            !looked.has_past && looked.hole != Some(Hole::Time) && self.unsure[frame].calls.iter().all(can_follow);
         let seen: usize = unsure.iter().map(|place| ends[*place] - starts[*place]).sum();
         let sure_pays = can_follow && !unsure.is_empty() && seen > 2 * (all.len() + unsure.len());
         self.settled[frame] = Settled { end, ..Settled::default() };
@@ -476,7 +496,8 @@ impl Chunk {
             let windows: Vec<_> = unsure.iter().map(|place| windows[*place].clone()).collect();
             let line = lines.line(key);
             let own_place = |number: &u32| line.place(&bases[*number as usize], all.start) - all.start;
-            let lacks: Vec<usize> = numbers.iter().filter(|_| looked.takes_own).map(own_place).collect();
+            let lacks: Vec<usize> =
+                numbers.iter().filter(|_| looked.hole == Some(Hole::Itself)).map(own_place).collect();
             let stretch = Stretch { rows: &rows, windows: &windows, own, lacks: &lacks };
             let results = follow(asked, kept, &self.unsure[frame].calls, stretch)?;
             self.settled[frame].is_sure = results.is_some();

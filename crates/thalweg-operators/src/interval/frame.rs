@@ -32,8 +32,19 @@ pub struct Spans {
     pub starts: Vec<usize>,
     /// Where they end.
     pub ends: Vec<usize>,
+    /// Where the rows of their own times begin and end, where these are left out.
+    pub holes: [Vec<usize>; 2],
     /// Of one key, from where and up to where in time each looks.
     limits: [Vec<i64>; 2],
+}
+
+/// What is left out between the rows that a row sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hole {
+    /// The row itself.
+    Itself,
+    /// All rows of its time, and the row itself with them; where it sees itself, it counts all the same.
+    Time,
 }
 
 /// The last rows before a row.
@@ -52,12 +63,14 @@ impl Spans {
     pub fn clear(&mut self) {
         self.starts.clear();
         self.ends.clear();
+        self.holes.iter_mut().for_each(Vec::clear);
     }
 
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
         let limits: usize = self.limits.iter().map(Vec::capacity).sum();
-        (self.starts.capacity() + self.ends.capacity() + limits) * size_of::<usize>()
+        let holes: usize = self.holes.iter().map(Vec::capacity).sum();
+        (self.starts.capacity() + self.ends.capacity() + limits + holes) * size_of::<usize>()
     }
 }
 
@@ -162,10 +175,18 @@ impl Frame {
         is_complete && (!is_in_line || (!self.excludes_row || may_lack_itself) && !self.excludes_base)
     }
 
-    /// Whether the rows that a row sees follow each other in the line but for the row itself, which is there.
-    pub fn is_contiguous_but_for_itself(&self) -> bool {
+    /// What is left out of the line between the rows that a row sees, if these follow each other but for that. `is_in_line` says whether the
+    /// row is there.
+    pub fn hole(&self, is_in_line: bool) -> Option<Hole> {
+        if self.is_contiguous(is_in_line) || self.most.is_some() {
+            return None;
+        }
         let has_row = Self { excludes_row: false, ..self.clone() };
-        self.excludes_row && !self.is_contiguous(true) && self.most.is_none() && has_row.is_contiguous(true)
+        if has_row.is_contiguous(is_in_line) {
+            return is_in_line.then_some(Hole::Itself);
+        }
+        let has_time = Self { excludes_time: false, ..has_row };
+        (has_time.is_contiguous(is_in_line) && self.is_of_times()).then_some(Hole::Time)
     }
 
     /// The same without clauses that change nothing: nothing can be left out of the row's own time where no row of it is seen.
@@ -185,7 +206,7 @@ impl Frame {
         near: &mut Range<usize>,
         spans: &mut Spans,
     ) {
-        let Spans { starts, ends, limits } = spans;
+        let Spans { starts, ends, holes, limits } = spans;
         let first = starts.len();
         match self.bounds {
             FrameBounds::Range { from, to } => {
@@ -201,6 +222,12 @@ impl Frame {
                 if from.is_some_and(|from| from > to) {
                     ends.truncate(first);
                     ends.extend_from_slice(&starts[first..]);
+                }
+                if self.excludes_time {
+                    to_limits.clear();
+                    to_limits.extend(times.iter().map(|time| time.saturating_add(1)));
+                    let near = ends[first..].first().map_or(near.end, |end| *end);
+                    line.passed([times, to_limits], [near, near], holes.each_mut());
                 }
             }
             FrameBounds::Rows(before) => {

@@ -215,7 +215,8 @@ impl Running {
         ranges.enumerate().for_each(|(i, range)| found(i, self.one(range)));
     }
 
-    fn one(&self, Range { start, end }: Range<usize>) -> Option<Total> {
+    /// The same of one range.
+    pub fn one(&self, Range { start, end }: Range<usize>) -> Option<Total> {
         let (count, beyond) = match &self.counts[..] {
             [] => ((end - start) as u64, 0),
             counts => {

@@ -99,7 +99,7 @@ fn differences_of_totals_are_to_the_bit_what_a_fresh_sum_is() {
             bounds: *bounds.choose(random).unwrap(),
             most: None,
             excludes_row: random.random_bool(0.3),
-            excludes_time: false,
+            excludes_time: random.random_bool(0.3),
             excludes_base: random.random_bool(0.5),
         };
         // The last of all rows are all rows; where a row itself is left out, they are looked for one by one.
