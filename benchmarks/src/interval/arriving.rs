@@ -1,4 +1,5 @@
-//! The engine, where rows come when they are due: both streams read from connectors that hold a row back until then.
+//! The engine, where it counts how long results take: both streams read from connectors that hold a row back until it is due, or, where rows
+//! come as fast as can be, say when they were asked for it.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -14,34 +15,43 @@ use thalweg_core::{
 };
 
 use super::{
+    arrivals::Arrivals,
     engine::{Becomes, becomes, emit, interval, results},
     expected::Mode,
-    feed::TICK_US,
+    feed::{PROMPT, Pace},
     sink::Outcome,
+    watermark::{Passing, stream_of},
     workload::{Row, Workload},
 };
 
 /// `'connector' = 'arriving'`, `'stream' = 's'` or `'r'`: columns `k`, `ts` and `v`, which is the number of a base row and the value of a probe row.
 #[derive(Clone)]
-struct Arriving {
-    rows: Arc<[Row]>,
-    /// How many rows of both streams are due together.
-    packet: usize,
-    /// When the first of them is, which is when somebody first asks, so that the start of the query is no latency.
-    origin: Arc<OnceLock<Instant>>,
+struct Arriving(Arc<All>);
+
+/// The rows of both streams.
+struct All {
+    rows: Vec<Row>,
+    pace: Pace,
+    /// When somebody first asked for a row, so that the start of the query is no latency.
+    origin: OnceLock<Instant>,
+    /// Of each stream, which is read by itself; since the origin.
+    arrivals: [Arrivals; 2],
+    passing: Passing,
 }
 
-impl Arriving {
-    /// After how many microseconds a row is due, by its number.
-    fn due_us(&self, number: usize) -> u64 {
-        (number / self.packet) as u64 * TICK_US
-    }
-
-    /// How long ago a row was due, in microseconds.
-    fn since(&self, number: i64, now: Instant) -> f64 {
+impl All {
+    /// How long ago the result of a base row could be there, in microseconds: [`Feed::since`](super::feed::Feed::since) says since when.
+    fn since(&self, number: i64, mode: Mode, now: Instant) -> Option<f64> {
+        let row = &self.rows[number as usize];
+        let arrival = match mode {
+            Mode::Eager => self.arrivals[stream_of(row)].of(number as usize),
+            Mode::Final => {
+                let [one, other] = self.passing.with(row.time)?;
+                self.arrivals[0].of(one).max(self.arrivals[1].of(other))
+            }
+        };
         let origin = self.origin.get().copied().unwrap_or(now);
-        let due = origin + Duration::from_micros(self.due_us(number as usize));
-        now.saturating_duration_since(due).as_nanos() as f64 / 1e3
+        Some(now.saturating_duration_since(origin + Duration::from_micros(arrival)).as_nanos() as f64 / 1e3)
     }
 }
 
@@ -57,16 +67,17 @@ impl Connector for Arriving {
     }
 
     fn source(&self, table: &TableDefinition) -> Result<Box<dyn Source>> {
-        let is_base = table.options.get("stream") == Some("s");
-        let mine = |number: &usize| self.rows[*number].is_base == is_base;
-        let numbers = (0..self.rows.len()).filter(mine).collect();
-        Ok(Box::new(Stream { all: self.clone(), numbers, names: vec!["0".to_string()] }))
+        let stream = usize::from(table.options.get("stream") == Some("s"));
+        let mine = |number: &usize| stream_of(&self.0.rows[*number]) == stream;
+        let numbers = (0..self.0.rows.len()).filter(mine).collect();
+        Ok(Box::new(Stream { all: Arc::clone(&self.0), stream, numbers, names: vec!["0".to_string()] }))
     }
 }
 
 /// One of the streams.
 struct Stream {
-    all: Arriving,
+    all: Arc<All>,
+    stream: usize,
     /// Its rows.
     numbers: Arc<[usize]>,
     names: Vec<String>,
@@ -82,26 +93,32 @@ impl Source for Stream {
     }
 
     fn open(&self, _: usize, _: Host) -> Result<Box<dyn Reader>> {
-        Ok(Box::new(Packets { all: self.all.clone(), numbers: Arc::clone(&self.numbers), next: 0 }))
+        let (all, numbers) = (Arc::clone(&self.all), Arc::clone(&self.numbers));
+        Ok(Box::new(Packets { all, stream: self.stream, numbers, next: 0 }))
     }
 }
 
 struct Packets {
-    all: Arriving,
+    all: Arc<All>,
+    stream: usize,
     numbers: Arc<[usize]>,
     next: usize,
 }
 
 impl Reader for Packets {
     fn read(&mut self, rows: usize) -> Result<Read> {
-        let Some(next) = self.numbers.get(self.next) else { return Ok(Read::End) };
+        let Some(next) = self.numbers.get(self.next).copied() else { return Ok(Read::End) };
         let origin = *self.all.origin.get_or_init(Instant::now);
         let now = origin.elapsed().as_micros() as u64;
-        let left = &self.numbers[self.next..];
-        let due = left.iter().take(rows).take_while(|number| self.all.due_us(**number) <= now).count();
-        if due == 0 {
-            return Ok(Read::Wait(Some(origin + Duration::from_micros(self.all.due_us(*next)))));
+        let arrivals = &self.all.arrivals[self.stream];
+        if self.all.pace != Pace::Due {
+            arrivals.take(next, now);
+        } else if arrivals.of(next) > now {
+            return Ok(Read::Wait(Some(origin + Duration::from_micros(arrivals.of(next)))));
         }
+        let behind = if self.all.pace == Pace::Due { arrivals.behind_due(now) } else { arrivals.behind(next) };
+        let left = &self.numbers[self.next..];
+        let due = left.iter().take(rows).take_while(|number| **number < behind).count();
         self.next += due;
         let rows = || left[..due].iter().map(|number| self.all.rows[*number]);
         let columns: [(_, ArrayRef); 3] = [
@@ -124,14 +141,26 @@ pub fn sql(workload: &Workload, mode: Mode) -> String {
     )
 }
 
-/// Runs it; latencies are those of the first result of each base row from `first` on, since the row was due.
+/// Runs it; latencies are those of the first result of each base row from `first` on.
 ///
-/// Errors: what the engine gives.
-pub fn run(rows: &[Row], workload: &Workload, mode: Mode, joiners: usize, first: i64) -> Result<Outcome> {
-    let rate = workload.arrival.ok_or_else(|| Error::bug("the workload has no rate"))?;
-    let packet = (2 * rate * TICK_US / 1_000_000) as usize;
-    let arriving = Arriving { rows: rows.into(), packet, origin: Arc::default() };
-    let mut engine = Engine::with_connectors(vec![Arc::new(arriving.clone())]);
+/// Errors: rows are due that have no rate, and what the engine gives.
+pub fn run(
+    rows: &[Row],
+    (workload, pace): (&Workload, Pace),
+    mode: Mode,
+    joiners: usize,
+    first: i64,
+) -> Result<Outcome> {
+    let packet = workload.packet().ok_or_else(|| Error::bug("the workload has no rate"));
+    let packet = if pace == Pace::Due { packet? } else { PROMPT };
+    let arrivals = |_| match pace {
+        Pace::Due => Arrivals::due(rows.len(), packet),
+        Pace::Prompt | Pace::Fast => Arrivals::when_taken(rows.len(), packet),
+    };
+    let (arrivals, passing) = ([0, 1].map(arrivals), Passing::of(rows, workload.lateness));
+    let all = Arc::new(All { rows: rows.into(), pace, origin: OnceLock::new(), arrivals, passing });
+    let arriving = Arriving(Arc::clone(&all));
+    let mut engine = Engine::with_connectors(vec![Arc::new(arriving)]);
     let table = |name: &str| {
         let lateness = interval(workload.lateness);
         format!(
@@ -150,7 +179,7 @@ pub fn run(rows: &[Row], workload: &Workload, mode: Mode, joiners: usize, first:
             let becomes = becomes(&batch, row, mode);
             becomes.of(&mut outcome.answer, [number, count, sum].map(|value| value as u64));
             if becomes == Becomes::First && number >= first {
-                outcome.latencies_us.push(arriving.since(number, now));
+                outcome.latencies_us.extend(all.since(number, mode, now));
             }
         }
     }

@@ -9,6 +9,7 @@ use super::{
     expected::Mode,
     profile::{Times, thread_time},
     waiting::Waiting,
+    watermark::Watermark,
     workload::{Row, Workload},
 };
 
@@ -26,11 +27,11 @@ const LOOKS: usize = 32;
 pub struct Joiner {
     mode: Mode,
     window: i64,
-    lateness: i64,
     /// How far event time goes from step to step.
     step: i64,
-    /// The latest time that has come.
-    last: i64,
+    /// As of the last row.
+    latest: Watermark,
+    /// As of the last step.
     watermark: i64,
     next_step: i64,
     buffers: Vec<Buffer>,
@@ -48,9 +49,8 @@ impl Joiner {
         Self {
             mode,
             window: workload.window,
-            lateness: workload.lateness,
             step,
-            last: i64::MIN,
+            latest: Watermark::new(workload.lateness),
             watermark: i64::MIN,
             next_step: i64::MIN,
             buffers: (0..workload.keys.count()).map(|_| Buffer::default()).collect(),
@@ -80,9 +80,9 @@ impl Joiner {
             }
             (false, _) => {}
         }
-        self.last = self.last.max(row.time);
+        self.latest.follow(row);
         // Not only at the end of many rows, since until then there would be more to look at.
-        let watermark = self.last.saturating_sub(self.lateness + 1);
+        let watermark = self.latest.passed();
         if watermark >= self.next_step {
             self.advance(watermark, give);
         }

@@ -98,7 +98,7 @@ fn join(
     give_back: SyncSender<Vec<Row>>,
 ) -> Outcome {
     let mut joiner = Joiner::new(workload, mode, wanted == Wanted::Profile);
-    let mut sink = Sink::new(feed, wanted);
+    let mut sink = Sink::new(feed, mode, wanted);
     let mut work = Work::new();
     for Batch { mut rows, watermark, moment } in batches {
         let mut visited = rows.len() as u64;

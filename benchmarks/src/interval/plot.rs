@@ -93,7 +93,7 @@ fn draw_panel(area: &Area<'_>, name: &str, measurements: &[&Measurement]) -> Res
     chart
         .configure_mesh()
         .max_light_lines(0)
-        .x_desc("ms from a row's arrival to its result")
+        .x_desc("ms from the watermark's passing (final), or a row's arrival (eager), to the result")
         .y_desc("share of results")
         .x_label_formatter(&|ms| ((ms * 1e3).round() / 1e3).to_string())
         .label_style(("sans-serif", 11).into_font().color(&INK))

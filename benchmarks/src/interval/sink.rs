@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{
     buffer::Found,
-    expected::Answer,
+    expected::{Answer, Mode},
     feed::Feed,
     profile::{Times, Work},
 };
@@ -23,6 +23,7 @@ pub enum Wanted {
 /// Takes the results of one thread.
 pub struct Sink<'a> {
     feed: &'a Feed<'a>,
+    mode: Mode,
     wanted: Wanted,
     answer: Answer,
     /// Base rows whose results are made and not given away yet.
@@ -34,9 +35,10 @@ pub struct Sink<'a> {
 
 impl<'a> Sink<'a> {
     /// Without results.
-    pub fn new(feed: &'a Feed<'a>, wanted: Wanted) -> Self {
+    pub fn new(feed: &'a Feed<'a>, mode: Mode, wanted: Wanted) -> Self {
         let latencies_us = Vec::with_capacity(if wanted == Wanted::Speed { 0 } else { feed.rows.len() });
-        Self { feed, wanted, answer: Answer::default(), fresh: Vec::new(), latencies_us, shares: 0.0, shared: 0 }
+        let answer = Answer::default();
+        Self { feed, mode, wanted, answer, fresh: Vec::new(), latencies_us, shares: 0.0, shared: 0 }
     }
 
     /// What a base row found.
@@ -59,8 +61,8 @@ impl<'a> Sink<'a> {
     /// Gives away what there is: now these results are there.
     pub fn flush(&mut self) {
         if !self.fresh.is_empty() {
-            let (feed, now) = (self.feed, Instant::now());
-            self.latencies_us.extend(self.fresh.drain(..).map(|number| feed.since(number, now)));
+            let (feed, mode, now) = (self.feed, self.mode, Instant::now());
+            self.latencies_us.extend(self.fresh.drain(..).filter_map(|number| feed.since(number, mode, now)));
         }
     }
 

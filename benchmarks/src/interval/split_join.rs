@@ -53,7 +53,7 @@ pub fn run(feed: &Feed<'_>, workload: &Workload, mode: Mode, joiners: usize, wan
             let joiner = (Joiner::new(workload, mode, wanted == Wanted::Profile), Share { joiner, joiners });
             threads.push(scope.spawn(move || join(joiner, turns, partials, empty)));
         }
-        threads.push(scope.spawn(move || combine(Sink::new(feed, wanted), &lanes)));
+        threads.push(scope.spawn(move || combine(Sink::new(feed, mode, wanted), &lanes)));
         feed.turns(|turn| {
             for sender in &senders {
                 sender.send(turn).expect("a joiner takes turns for as long as there is a sender");

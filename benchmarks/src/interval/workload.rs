@@ -8,6 +8,8 @@ use std::cmp::Reverse;
 
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
+use super::arrivals::TICK_US;
+
 const SECOND: i64 = 1_000_000;
 
 /// What rows are like, and what is asked of them.
@@ -128,6 +130,11 @@ impl Workload {
         let rate = self.arrival?;
         let stretched = |time: i64| time * self.rate as i64 / rate as i64;
         Some(Self { window: stretched(self.window), lateness: stretched(self.lateness), rate, ..self.clone() })
+    }
+
+    /// How many rows of both streams come together where they come when they are due; `None` if they come as fast as can be.
+    pub fn packet(&self) -> Option<usize> {
+        self.arrival.map(|rate| (2 * rate * TICK_US / 1_000_000) as usize)
     }
 
     /// Makes so many rows of each stream, in the order in which they arrive, the same each time: a row of each at a time, which then is

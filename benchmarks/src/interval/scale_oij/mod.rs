@@ -91,7 +91,7 @@ fn join(feed: &Feed<'_>, workload: &Workload, (mode, parts): (Mode, Parts), join
                 let takes_times = wanted == Wanted::Profile;
                 let how = (mode, parts.incremental);
                 let joiner = Joiner::new((me, writer, readers), shared, workload, how, takes_times);
-                take_all(joiner, Sink::new(feed, wanted), batches, give_back)
+                take_all(joiner, Sink::new(feed, mode, wanted), batches, give_back)
             }));
         }
         hand_over(feed, workload, Schedule::new(joiners), parts.schedule, lanes);
