@@ -38,14 +38,26 @@ fn batch(rows: &[&Row], is_base: bool) -> thalweg::Result<RecordBatch> {
     Ok(RecordBatch::try_from_iter(columns)?)
 }
 
+/// How the question is asked.
+pub struct Asked {
+    /// When results come.
+    pub mode: Mode,
+    /// Whether sums may follow from what windows have in common. A frame with a size that none has is looked at row by row.
+    pub is_incremental: bool,
+    /// What is set.
+    pub settings: String,
+}
+
 /// What is asked.
-pub fn sql(workload: &Workload, mode: Mode) -> String {
-    let emit = emit(mode);
+pub fn sql(workload: &Workload, asked: &Asked) -> String {
+    // A base row has no value, so that it does not matter whether its window has it.
+    let rows = if asked.is_incremental { "EXCLUDE CURRENT_ROW" } else { "MAXSIZE 1000000000" };
     format!(
         "SELECT k, ts, sum(v) OVER w FROM (SELECT k, ts, CAST(NULL AS BIGINT) AS v FROM s) \
          WINDOW w AS (UNION r PARTITION BY k ORDER BY ts \
-         ROWS_RANGE BETWEEN {} PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW INSTANCE_NOT_IN_WINDOW){emit}",
-        interval(workload.window)
+         ROWS_RANGE BETWEEN {} PRECEDING AND CURRENT ROW {rows} INSTANCE_NOT_IN_WINDOW){}",
+        interval(workload.window),
+        emit(asked.mode)
     )
 }
 
@@ -72,24 +84,19 @@ pub fn tables(memory: &Memory, workload: &Workload, settings: &str) -> thalweg::
 }
 
 /// The engine's results, which are looked at as they come out, as the baselines' are.
-pub fn engine(memory: &Memory, workload: &Workload, mode: Mode, settings: &str) -> thalweg::Result<Answer> {
+pub fn engine(memory: &Memory, workload: &Workload, asked: &Asked) -> thalweg::Result<Answer> {
     let mut answer = Answer::default();
-    for batch in tables(memory, workload, settings)?.sql(&sql(workload, mode))? {
-        add(&batch?, mode, &mut answer);
+    for batch in tables(memory, workload, &asked.settings)?.sql(&sql(workload, asked))? {
+        add(&batch?, asked.mode, &mut answer);
     }
     Ok(answer)
 }
 
 /// Effectiveness (equation 1, of all rows together) and unbalancedness (equation 2, of the instances' time) of a run that is looked at more
 /// closely.
-pub fn profile(
-    memory: &Memory,
-    workload: &Workload,
-    mode: Mode,
-    settings: &str,
-) -> Result<(Map<String, Value>, String), String> {
-    let mut engine = tables(memory, workload, settings).map_err(|error| error.to_string())?;
-    let metrics = analyze(&mut engine, &sql(workload, mode))?.metrics;
+pub fn profile(memory: &Memory, workload: &Workload, asked: &Asked) -> Result<(Map<String, Value>, String), String> {
+    let mut engine = tables(memory, workload, &asked.settings).map_err(|error| error.to_string())?;
+    let metrics = analyze(&mut engine, &sql(workload, asked))?.metrics;
     let over = metrics.nodes.iter().max_by_key(|node| node.search.found);
     let over = over.filter(|node| node.search.found > 0).ok_or("nothing was looked for")?;
     let Search { found, visited, .. } = over.search;
@@ -206,11 +213,25 @@ mod tests {
             let rows = workload.generate(5_000);
             let memory = memory(&rows).unwrap();
             for settings in ["SET 'parallelism' = '1'; SET 'batch.rows' = '100';", "SET 'parallelism' = '3';"] {
-                for mode in Mode::ALL {
-                    let found = engine(&memory, &workload, mode, settings).unwrap();
+                for (mode, is_incremental) in [(Mode::Final, true), (Mode::Eager, true), (Mode::Final, false)] {
+                    let asked = Asked { mode, is_incremental, settings: settings.to_string() };
+                    let found = engine(&memory, &workload, &asked).unwrap();
                     assert_eq!(expected(&rows, &workload).compare(&found), Ok(5_000), "{} {settings}", workload.name);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn rows_are_looked_at_one_by_one_where_that_is_asked_for() {
+        let workload = &Workload::all()[0];
+        let memory = memory(&workload.generate(10)).unwrap();
+        for (is_incremental, way) in [(true, "sorting or running totals, by cost"), (false, "all rows")] {
+            let asked = Asked { mode: Mode::Final, is_incremental, settings: String::new() };
+            let query = format!("EXPLAIN {}", sql(workload, &asked));
+            let explained = tables(&memory, workload, "").unwrap().sql(&query).unwrap();
+            let explained: String = explained.map(|batch| format!("{:?}", batch.unwrap())).collect();
+            assert!(explained.contains(&format!("sum(v) from {way}")), "{explained}");
         }
     }
 }

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{
-    Way,
     expected::Mode,
+    way::{ENGINE, Way},
     workload::{BYTES, Workload},
 };
 use crate::{machine::cores, measure::parameters, peers::Job};
@@ -38,7 +38,7 @@ fn job(workload: &Workload, rows: u64) -> Job {
         rows,
         row_bytes: BYTES as usize,
         bytes_per_row: BYTES,
-        beside: Way::of_engine(cores(), Mode::Final).called(workload),
+        beside: Way::of_engine(ENGINE, cores(), Mode::Final).called(workload),
     }
 }
 

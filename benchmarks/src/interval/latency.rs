@@ -13,12 +13,12 @@ use std::{
 use serde_json::{Map, json};
 
 use super::{
-    ALGORITHMS, Way,
     arrivals::TICK_US,
     arriving,
     expected::{Answer, Mode},
     feed::{Feed, Pace},
     sink::Wanted,
+    way::{ALGORITHMS, ENGINE, Way},
     workload::{Row, Workload},
 };
 use crate::{
@@ -44,8 +44,9 @@ pub fn run(report: &mut Report, workload: &Workload) -> Result<(), String> {
     let workload = &paced.unwrap_or_else(|| workload.clone());
     let ways = ALGORITHMS
         .into_iter()
-        .flat_map(|(name, join)| Mode::ALL.map(|mode| Way { name, join, joiners: cores(), mode }));
-    let engine = Mode::ALL.into_iter().flat_map(|mode| [1, cores()].map(|joiners| Way::of_engine(joiners, mode)));
+        .flat_map(|(name, join)| Mode::ALL.map(|mode| Way { mode, ..Way::of((name, join), cores()) }));
+    let engine =
+        Mode::ALL.into_iter().flat_map(|mode| [1, cores()].map(|joiners| Way::of_engine(ENGINE, joiners, mode)));
     let ways = ways.chain(engine);
     let rate = match workload.arrival {
         Some(rate) => format!("latency at {} k rows/s", 2 * rate / 1_000),
@@ -87,19 +88,18 @@ impl Stream<'_> {
     fn measure(&self, report: &mut Report, way: Way, variant: String) -> Result<(), String> {
         let Self { workload, rows, pace, warm_up } = *self;
         // What the engine gives early it corrects.
-        let is_engine = way.is_engine();
-        let expected = Answer::of(rows, workload, if is_engine { Mode::Final } else { way.mode });
+        let expected = Answer::of(rows, workload, if way.join.is_none() { Mode::Final } else { way.mode });
         let is_over = AtomicBool::new(false);
         let (outcome, idle, seconds, cpu) = thread::scope(|scope| {
             let idle = scope.spawn(|| lateness(&is_over));
             let watch = Stopwatch::start();
             let first = warm_up as i64;
-            let outcome = match is_engine {
-                true => arriving::run(rows, (workload, pace), way.mode, way.joiners, first)
+            let outcome = match way.join {
+                None => arriving::run(rows, (workload, pace), way.mode, way.joiners, first)
                     .map_err(|error| error.to_string()),
-                false => {
+                Some(join) => {
                     let feed = Feed::new(rows, workload, pace);
-                    Ok((way.join)(&feed, workload, way.mode, way.joiners, Wanted::Latency(first)))
+                    Ok(join(&feed, workload, way.mode, way.joiners, Wanted::Latency(first)))
                 }
             };
             let (seconds, cpu) = watch.stop();

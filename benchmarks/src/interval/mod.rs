@@ -6,6 +6,7 @@
 //! * [`expected`]: what must come out
 //! * [`key_oij`], [`split_join`] and [`scale_oij`]: the baselines; [`joiner`]: what a thread of the first two does, with [`buffer`] and
 //!   [`waiting`]
+//! * [`way`]: by which of them, or the engine, and by how many threads
 //! * [`sink`] and [`profile`]: what is found out on the way
 //! * [`latency`]: how long results take, and [`plot`]: that as a picture
 //! * [`sweep`]: what each parameter does
@@ -35,6 +36,7 @@ pub mod sweep;
 mod teams;
 mod waiting;
 mod watermark;
+mod way;
 mod workload;
 
 use expected::{Answer, Mode};
@@ -44,42 +46,10 @@ pub use profile::thread_time;
 use profile::{Breakdown, Unbalancedness};
 use serde_json::{Map, Value, json};
 use sink::{Outcome, Wanted};
-use workload::{BYTES, Row, Workload};
+use way::{Join, Way};
+use workload::Workload;
 
-use crate::{
-    machine::cores,
-    measure::{Case, Report, Run, parameters},
-};
-
-/// As many as the paper has in most of its figures.
-const JOINERS: usize = 16;
-
-/// What runs the join.
-type Join = fn(&Feed<'_>, &Workload, Mode, usize, Wanted) -> Outcome;
-
-const ALGORITHMS: [(&str, Join); 3] =
-    [("Key-OIJ", key_oij::run), ("SplitJoin", split_join::run), ("Scale-OIJ", scale_oij::run)];
-
-/// What each part of Scale-OIJ is for. Without its index it is Key-OIJ.
-const ABLATIONS: [(&str, Join); 2] = [
-    ("Scale-OIJ without schedule", scale_oij::without_schedule),
-    ("Scale-OIJ without incremental", scale_oij::without_incremental),
-];
-
-/// How the engine is called.
-const ENGINE: &str = "thalweg";
-
-/// The same where results come as instances have them, as those of the others do.
-const ANY_ORDER: &str = "thalweg in any order";
-
-/// One way to run a workload.
-#[derive(Clone, Copy)]
-struct Way {
-    name: &'static str,
-    join: Join,
-    joiners: usize,
-    mode: Mode,
-}
+use crate::measure::{Report, Run, parameters};
 
 /// Measures each workload as fast as can be, and then how long results take; then what each parameter does.
 pub fn run(report: &mut Report) -> Result<(), String> {
@@ -88,129 +58,52 @@ pub fn run(report: &mut Report) -> Result<(), String> {
         latency::run(report, &workload)?;
     }
     for workload in sweep::workloads() {
-        throughput(report, &workload, &Way::usual())?;
+        throughput(report, &workload, &sweep::ways(&workload))?;
     }
     blocks::run(report)?;
     teams::run(report)
 }
 
-impl Way {
-    fn all() -> Vec<Self> {
-        let mut joiners = vec![1, cores(), JOINERS];
-        joiners.sort_unstable();
-        joiners.dedup();
-        let of = |(name, join): (&'static str, Join), joiners, mode| Self { name, join, joiners, mode };
-        let finals = joiners.iter().flat_map(|joiners| ALGORITHMS.map(|one| of(one, *joiners, Mode::Final)));
-        let several = joiners.iter().filter(|joiners| **joiners > 1);
-        let ablations = several.flat_map(|joiners| ABLATIONS.map(|one| of(one, *joiners, Mode::Final)));
-        finals.chain(ablations).chain(Self::usual().into_iter().map(|way| Self { mode: Mode::Eager, ..way })).collect()
-    }
-
-    /// Each algorithm on all cores, with exact results.
-    fn usual() -> Vec<Self> {
-        ALGORITHMS.map(|(name, join)| Self { name, join, joiners: cores(), mode: Mode::Final }).into()
-    }
-
-    fn is_engine(&self) -> bool {
-        [ENGINE, ANY_ORDER].contains(&self.name)
-    }
-
-    /// The engine's own, which is not run by [`Way::join`].
-    fn of_engine(joiners: usize, mode: Mode) -> Self {
-        Self { name: ENGINE, join: key_oij::run, joiners, mode }
-    }
-
-    /// The engine's settings.
-    fn settings(&self) -> String {
-        let merge = if self.name == ANY_ORDER { "arrival" } else { "ordered" };
-        format!("SET 'parallelism' = '{}'; SET 'merge' = '{merge}';", self.joiners)
-    }
-
-    fn called(&self, workload: &Workload) -> String {
-        if self.is_engine() {
-            return format!("{}, {}, parallelism {}, {}", workload.name, self.name, self.joiners, self.mode.name());
-        }
-        let joiners = if self.joiners == 1 { "joiner" } else { "joiners" };
-        format!("{}, {}, {} {joiners}, {}", workload.name, self.name, self.joiners, self.mode.name())
-    }
-
-    fn case(&self, workload: &Workload, variant: String, rows: &[Row]) -> Case<'static> {
-        Case {
-            workload: "interval-join",
-            variant,
-            parameters: parameters([
-                ("query", json!(engine::sql(workload, if self.is_engine() { self.mode } else { Mode::Final }))),
-                ("input", json!("24-byte rows of both streams in memory, out of order")),
-                ("algorithm", json!(self.name)),
-                ("joiners", json!(self.joiners)),
-                ("mode", json!(self.mode.name())),
-                ("keys", json!(workload.keys.count())),
-                ("window_us", json!(workload.window)),
-                ("lateness_us", json!(workload.lateness)),
-                ("along", json!(workload.along)),
-                ("event_rows_per_s", json!([workload.rate, workload.rate])),
-            ]),
-            rows: rows.len() as u64,
-            bytes_per_row: BYTES,
-            // One more thread hands rows over.
-            workers: (self.joiners + 1).min(cores()),
-            peak: None,
-        }
-    }
-}
-
+/// Measures a workload as fast as can be, and looks closer at each way.
 fn throughput(report: &mut Report, workload: &Workload, ways: &[Way]) -> Result<(), String> {
-    let is_all = ways.len() > ALGORITHMS.len();
-    let ours = if is_all {
-        vec![(1, Mode::Final), (1, Mode::Eager), (cores(), Mode::Final), (JOINERS, Mode::Final)]
-    } else {
-        vec![(cores(), Mode::Final)]
-    };
-    let mut ours: Vec<Way> = ours.into_iter().map(|(joiners, mode)| Way::of_engine(joiners, mode)).collect();
-    if is_all {
-        ours.push(Way { name: ANY_ORDER, ..Way::of_engine(cores(), Mode::Final) });
-    }
-    let mut variants = ways.iter().chain(&ours).map(|way| way.called(workload));
-    if !variants.any(|variant| report.wants(&variant)) {
+    let ways: Vec<&Way> = ways.iter().filter(|way| report.wants(&way.called(workload))).collect();
+    if ways.is_empty() {
         return Ok(());
     }
     let rows = workload.generate(if report.is_quick() { workload.rows / 8 } else { workload.rows });
     let answer = |mode| Answer::of(&rows, workload, mode);
     let (exact, eager) = (answer(Mode::Final), answer(Mode::Eager));
     let expected = |mode| if mode == Mode::Final { exact } else { eager };
-    let once = |way: &Way, wanted| {
-        (way.join)(&Feed::new(&rows, workload, Pace::Fast), workload, way.mode, way.joiners, wanted)
+    let once = |join: Join, way: &Way, wanted| {
+        join(&Feed::new(&rows, workload, Pace::Fast), workload, way.mode, way.joiners, wanted)
     };
-    let memory = engine::memory(&rows).map_err(|error| error.to_string())?;
+    let memory = &engine::memory(&rows).map_err(|error| error.to_string())?;
     let right = engine::expected(&rows, workload);
-    let engines = ours.iter().map(|way| {
-        let (memory, workload, mode) = (&memory, workload, way.mode);
-        let run: Run<'_> = Box::new(move || {
-            let answer = engine::engine(memory, workload, mode, &way.settings()).map_err(|error| error.to_string())?;
-            Ok(Box::new(move || right.compare(&answer)))
-        });
-        (way.case(workload, way.called(workload), &rows), run)
-    });
     let cases = ways.iter().map(|way| {
-        let run: Run<'_> = Box::new(move || {
-            let outcome = once(way, Wanted::Speed);
-            Ok(Box::new(move || expected(way.mode).compare(&outcome.answer)))
-        });
+        let run: Run<'_> = match way.join {
+            Some(join) => Box::new(move || {
+                let outcome = once(join, way, Wanted::Speed);
+                Ok(Box::new(move || expected(way.mode).compare(&outcome.answer)))
+            }),
+            None => Box::new(move || {
+                let answer = engine::engine(memory, workload, &way.asked()).map_err(|error| error.to_string())?;
+                Ok(Box::new(move || right.compare(&answer)))
+            }),
+        };
         (way.case(workload, way.called(workload), &rows), run)
     });
-    report.measure_beside(cases.chain(engines).collect())?;
-    for way in ways.iter().filter(|way| report.wants(&way.called(workload))).collect::<Vec<_>>() {
+    report.measure_beside(cases.collect())?;
+    for way in ways {
         // Looking closer takes time, so that it has a run of its own.
-        let outcome = once(way, Wanted::Profile);
         let variant = way.called(workload);
-        expected(way.mode).compare(&outcome.answer).map_err(|error| format!("interval-join {variant}: {error}"))?;
-        let (found, said) = profile(&outcome, way.mode);
-        report.note(&variant, found, &said);
-    }
-    for way in ours.iter().filter(|way| report.wants(&way.called(workload))).collect::<Vec<_>>() {
-        let variant = way.called(workload);
-        let (found, said) = engine::profile(&memory, workload, way.mode, &way.settings())
-            .map_err(|error| format!("interval-join {variant}: {error}"))?;
+        let profiled = match way.join {
+            Some(join) => {
+                let outcome = once(join, way, Wanted::Profile);
+                expected(way.mode).compare(&outcome.answer).map(|_| profile(&outcome, way.mode))
+            }
+            None => engine::profile(memory, workload, &way.asked()),
+        };
+        let (found, said) = profiled.map_err(|error| format!("interval-join {variant}: {error}"))?;
         report.note(&variant, found, &said);
     }
     Ok(())
@@ -240,7 +133,7 @@ fn profile(outcome: &Outcome, mode: Mode) -> (Map<String, Value>, String) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{way::ALGORITHMS, workload::Row, *};
 
     /// Joins all workloads, made small, in both modes and with several numbers of joiners.
     pub fn check_everywhere(join: Join) {

@@ -1,0 +1,131 @@
+//! By what a workload is joined, and by how many threads.
+
+use serde_json::json;
+
+use super::{
+    engine::{self, Asked},
+    expected::Mode,
+    feed::Feed,
+    key_oij, scale_oij,
+    sink::{Outcome, Wanted},
+    split_join,
+    workload::{BYTES, Row, Workload},
+};
+use crate::{
+    machine::cores,
+    measure::{Case, parameters},
+};
+
+/// As many as the paper has in most of its figures.
+pub const JOINERS: usize = 16;
+
+/// What runs the join.
+pub type Join = fn(&Feed<'_>, &Workload, Mode, usize, Wanted) -> Outcome;
+
+pub const ALGORITHMS: [(&str, Join); 3] =
+    [("Key-OIJ", key_oij::run), ("SplitJoin", split_join::run), ("Scale-OIJ", scale_oij::run)];
+
+/// What each part of Scale-OIJ is for. Without its index it is Key-OIJ.
+pub const ABLATIONS: [(&str, Join); 2] = [WITHOUT_SCHEDULE, WITHOUT_INCREMENTAL];
+
+pub const WITHOUT_SCHEDULE: (&str, Join) = ("Scale-OIJ without schedule", scale_oij::without_schedule);
+pub const WITHOUT_INCREMENTAL: (&str, Join) = ("Scale-OIJ without incremental", scale_oij::without_incremental);
+
+/// How the engine is called.
+pub const ENGINE: &str = "thalweg";
+
+/// The same where results come as instances have them, as those of the others do.
+pub const ANY_ORDER: &str = "thalweg in any order";
+
+/// The same where all rows of each window are looked at.
+pub const ENGINE_WITHOUT_INCREMENTAL: &str = "thalweg without incremental";
+
+/// The same where instances are told to look often who of them has how much to do, so that they share hot keys even in a short run.
+pub const ENGINE_WITH_SCHEDULE: &str = "thalweg with hot keys shared";
+
+/// Little waits on its way: what is decided holds behind all that does.
+const SHARING: &str = "SET 'adaptive.interval' = '5 ms'; SET 'exchange.memory' = '1 MB'; SET 'batch.rows' = 1024;";
+
+/// One way to run a workload.
+#[derive(Clone, Copy)]
+pub struct Way {
+    pub name: &'static str,
+    /// What runs it, if not the engine.
+    pub join: Option<Join>,
+    pub joiners: usize,
+    pub mode: Mode,
+}
+
+impl Way {
+    /// All that are of interest for a workload of the paper's.
+    pub fn all() -> Vec<Self> {
+        let mut joiners = vec![1, cores(), JOINERS];
+        joiners.sort_unstable();
+        joiners.dedup();
+        let finals = joiners.iter().flat_map(|joiners| ALGORITHMS.map(|one| Self::of(one, *joiners)));
+        let several = joiners.iter().filter(|joiners| **joiners > 1);
+        let ablations = several.flat_map(|joiners| ABLATIONS.map(|one| Self::of(one, *joiners)));
+        let eager = ALGORITHMS.map(|one| Self { mode: Mode::Eager, ..Self::of(one, cores()) });
+        let ours = [(1, Mode::Final), (1, Mode::Eager), (cores(), Mode::Final), (JOINERS, Mode::Final)];
+        let ours = ours.map(|(joiners, mode)| Self::of_engine(ENGINE, joiners, mode));
+        let any_order = Self::of_engine(ANY_ORDER, cores(), Mode::Final);
+        finals.chain(ablations).chain(eager).chain(ours).chain([any_order]).collect()
+    }
+
+    /// An algorithm with exact results.
+    pub fn of((name, join): (&'static str, Join), joiners: usize) -> Self {
+        Self { name, join: Some(join), joiners, mode: Mode::Final }
+    }
+
+    /// The engine, by one of its names.
+    pub fn of_engine(name: &'static str, joiners: usize, mode: Mode) -> Self {
+        Self { name, join: None, joiners, mode }
+    }
+
+    /// How the engine is asked.
+    pub fn asked(&self) -> Asked {
+        let merge = if self.name == ANY_ORDER { "arrival" } else { "ordered" };
+        let sharing = if self.name == ENGINE_WITH_SCHEDULE { SHARING } else { "" };
+        Asked {
+            mode: self.mode,
+            is_incremental: self.name != ENGINE_WITHOUT_INCREMENTAL,
+            settings: format!("SET 'parallelism' = '{}'; SET 'merge' = '{merge}'; {sharing}", self.joiners),
+        }
+    }
+
+    /// The name of the variant.
+    pub fn called(&self, workload: &Workload) -> String {
+        let joiners = match (self.join, self.joiners) {
+            (None, instances) => format!("parallelism {instances}"),
+            (_, 1) => "1 joiner".to_string(),
+            (_, joiners) => format!("{joiners} joiners"),
+        };
+        format!("{}, {}, {joiners}, {}", workload.name, self.name, self.mode.name())
+    }
+
+    /// What is written down of it.
+    pub fn case(&self, workload: &Workload, variant: String, rows: &[Row]) -> Case<'static> {
+        let asked = Asked { mode: if self.join.is_none() { self.mode } else { Mode::Final }, ..self.asked() };
+        Case {
+            workload: "interval-join",
+            variant,
+            parameters: parameters([
+                ("query", json!(engine::sql(workload, &asked))),
+                ("input", json!("24-byte rows of both streams in memory, out of order")),
+                ("algorithm", json!(self.name)),
+                ("joiners", json!(self.joiners)),
+                ("mode", json!(self.mode.name())),
+                ("keys", json!(workload.keys.count())),
+                ("window_us", json!(workload.window)),
+                ("lateness_us", json!(workload.lateness)),
+                ("along", json!(workload.along)),
+                ("event_rows_per_s", json!([workload.rate, workload.rate])),
+            ]),
+            rows: rows.len() as u64,
+            bytes_per_row: BYTES,
+            // One more thread hands rows over.
+            workers: (self.joiners + 1).min(cores()),
+            peak: None,
+        }
+    }
+}
