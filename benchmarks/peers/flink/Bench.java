@@ -24,7 +24,8 @@ import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 
 /**
  * Runs one job of Flink several times in this process: {@code Bench JOB ROWS RUNS PARALLELISM}, where the job {@code keyed}
- * has {@code ROW_BYTES PARTITIONS SUBTASKS} behind it, and {@code interval-join} has {@code KEYS WINDOW LATENESS}. The first run warms up. Each of the others prints a line
+ * has {@code ROW_BYTES PARTITIONS SUBTASKS} behind it, and {@code interval-join} has {@code KEYS WINDOW LATENESS HOT PERCENT
+ * PERIOD}. The first run warms up. Each of the others prints a line
  * {@code seconds cpu_seconds results peak_bytes}, after its results were compared with what they must be. The peak is that of
  * the process up to now, 0 where the system does not tell.
  */
@@ -98,7 +99,7 @@ public final class Bench {
             case "tumble", "tumble-sql" -> Expected.averages(rows, KEYS, parallelism, 1);
             case "hop-sql" -> Expected.averages(rows, KEYS, parallelism, 60);
             case "distinct-sql" -> Expected.distinct(rows, FEW_KEYS, parallelism);
-            case "interval-join" -> Joined.expected(rows, numbers[0], numbers[1], numbers[2], parallelism);
+            case "interval-join" -> Joined.expected(rows, Joined.Question.of(numbers), parallelism);
             default -> throw new IllegalArgumentException("there is no job " + job);
         };
     }
@@ -107,7 +108,7 @@ public final class Bench {
         switch (job) {
             case "selection" -> take(make(SELECTION_KEYS, Row.type(), false).filter(new Selection()));
             case "keyed" -> keyed(numbers[0], numbers[1], numbers[2]);
-            case "interval-join" -> joined(numbers[0], numbers[1], numbers[2]);
+            case "interval-join" -> joined(Joined.Question.of(numbers));
             case "tumble" -> take(make(KEYS, Row.type(), false)
                     .keyBy(new Key())
                     .window(TumblingEventTimeWindows.of(Duration.ofSeconds(1)))
@@ -131,13 +132,13 @@ public final class Bench {
                 .setParallelism(subtasks);
     }
 
-    private void joined(int keys, long window, long lateness) {
-        var both = tokens().transform("make", Row.type(), new Joined.Maker(rows, keys, lateness));
+    private void joined(Joined.Question question) {
+        var both = tokens().transform("make", Row.type(), new Joined.Maker(rows, question));
         KeySelector<Row, Long> key = Joined::key;
         var base = both.filter(Joined::isBase).keyBy(key, Types.LONG);
         var probe = both.filter(row -> !Joined.isBase(row)).keyBy(key, Types.LONG);
         take(base.intervalJoin(probe)
-                .between(Duration.ofMillis(-window), Duration.ZERO)
+                .between(Duration.ofMillis(-question.window()), Duration.ZERO)
                 .process(new Joined.Pair(), Row.type())
                 .transform("sum", Types.DOUBLE, new Joined.Sums()));
     }

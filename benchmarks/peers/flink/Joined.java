@@ -1,7 +1,10 @@
 package peers;
 
+import java.io.Serializable;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.PriorityQueue;
+import java.util.Random;
 import org.apache.flink.streaming.api.functions.co.ProcessJoinFunction;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
@@ -16,32 +19,71 @@ import org.apache.flink.util.Collector;
 final class Joined {
     private Joined() {}
 
+    /**
+     * Rows of so many keys, within a window before a base row, and behind by so much at most. For a period {@code hot} of the keys have
+     * so many of a hundred rows, and then others, until each has been hot once; none has if that is 0.
+     */
+    record Question(int keys, long window, long lateness, int hot, int percent, long period) implements Serializable {
+        static Question of(int[] numbers) {
+            return new Question(numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]);
+        }
+    }
+
     /** The rows of both streams, the same at each run: those of instance {@code i} of {@code instances}. */
     static final class Streams {
+        private final Question question;
         private final Stream keys;
-        private final long lateness;
+        /** All keys, in the order in which they are hot. */
+        private final int[] deck;
         private final int instance;
         private final int instances;
         private long next;
 
-        Streams(int keys, long lateness, int instance, int instances) {
-            this.keys = new Stream(keys, instance, instances);
-            this.lateness = lateness;
+        Streams(Question question, int instance, int instances) {
+            this.question = question;
+            this.keys = new Stream(question.keys, instance, instances);
+            this.deck = question.hot > 0 ? shuffled(question.keys) : null;
             this.instance = instance;
             this.instances = instances;
         }
 
+        /** The time that the next row has if it is not behind. */
+        private long time() { return next / 2 * instances + instance; }
+
         /** The time before which no row of this instance comes any more. */
-        long passed() { return next / 2 * instances + instance - lateness; }
+        long passed() { return time() - question.lateness; }
 
         /** Fills in the next row. */
         void fill(Row row) {
-            long key = keys.key();
+            long key = key();
             boolean isBase = (next & 1) == 0;
             row.key = isBase ? ~key : key;
-            row.ts = next / 2 * instances + instance - keys.bits() % (lateness + 1);
+            row.ts = time() - keys.bits() % (question.lateness + 1);
             row.value = isBase ? next * instances + instance : (keys.bits() >>> 20) % 100;
             next++;
+        }
+
+        private long key() {
+            long key = keys.key();
+            if (deck == null || keys.bits() % 100 >= question.percent) {
+                return key;
+            }
+            long first = time() / question.period * question.hot;
+            return deck[(int) ((first + keys.key() % question.hot) % deck.length)];
+        }
+
+        /** The same at all instances. */
+        private static int[] shuffled(int keys) {
+            var deck = new int[keys];
+            Arrays.setAll(deck, key -> key);
+            var random = new Random(24);
+            for (int last = keys - 1; last > 0; last--) {
+                int place = random.nextInt(last + 1);
+                int key = deck[place];
+                deck[place] = deck[last];
+                deck[last] = key;
+            }
+            return deck;
         }
     }
 
@@ -55,13 +97,11 @@ final class Joined {
         private static final int ROWS = 1_000;
 
         private final long rows;
-        private final int keys;
-        private final long lateness;
+        private final Question question;
 
-        Maker(long rows, int keys, long lateness) {
+        Maker(long rows, Question question) {
             this.rows = rows;
-            this.keys = keys;
-            this.lateness = lateness;
+            this.question = question;
         }
 
         @Override
@@ -69,7 +109,7 @@ final class Joined {
             Operators.Clocks.start();
             var task = getRuntimeContext().getTaskInfo();
             int instances = task.getNumberOfParallelSubtasks();
-            var streams = new Streams(keys, lateness, task.getIndexOfThisSubtask(), instances);
+            var streams = new Streams(question, task.getIndexOfThisSubtask(), instances);
             var row = new Row();
             var record = new StreamRecord<>(row);
             for (long made = 0; made < rows / instances; made++) {
@@ -98,36 +138,56 @@ final class Joined {
         }
     }
 
+    /** The pairs of a base row so far. */
+    private static final class Sum {
+        final long ts;
+        final long number;
+        double sum;
+
+        Sum(long ts, long number) {
+            this.ts = ts;
+            this.number = number;
+        }
+    }
+
     /** Sums up the pairs of each base row, until the watermark has passed it. */
     static final class Sums extends AbstractStreamOperator<Double> implements OneInputStreamOperator<Row, Double> {
-        private transient HashMap<Long, double[]> sums;
+        private transient HashMap<Long, Sum> sums;
+        /** The earliest first, so that nobody looks at those that wait: with much lateness these are many. */
+        private transient PriorityQueue<Sum> waiting;
+
+        @Override
+        public void open() {
+            sums = new HashMap<>();
+            waiting = new PriorityQueue<>((a, b) -> Long.compare(a.ts, b.ts));
+        }
 
         @Override
         public void processElement(StreamRecord<Row> record) {
-            if (sums == null) {
-                sums = new HashMap<>();
-            }
             var pair = record.getValue();
-            sums.computeIfAbsent(pair.key, number -> new double[] {pair.ts, 0})[1] += pair.value;
+            var sum = sums.get(pair.key);
+            if (sum == null) {
+                sum = new Sum(pair.ts, pair.key);
+                sums.put(pair.key, sum);
+                waiting.add(sum);
+            }
+            sum.sum += pair.value;
         }
 
         @Override
         public void processWatermark(Watermark watermark) throws Exception {
-            if (sums != null) {
-                sums.values().removeIf(sum -> {
-                    boolean isFinal = sum[0] <= watermark.getTimestamp();
-                    if (isFinal) {
-                        output.collect(new StreamRecord<>(sum[1]));
-                    }
-                    return isFinal;
-                });
+            while (!waiting.isEmpty() && waiting.peek().ts <= watermark.getTimestamp()) {
+                var sum = waiting.poll();
+                sums.remove(sum.number);
+                output.collect(new StreamRecord<>(sum.sum));
             }
             super.processWatermark(watermark);
         }
     }
 
     /** Base rows that see others, and the sum of what all of them see. */
-    static Expected expected(long rows, int keys, long window, long lateness, int instances) {
+    static Expected expected(long rows, Question question, int instances) {
+        int keys = question.keys;
         var times = new long[keys][];
         var values = new double[keys][];
         var counts = new int[keys];
@@ -141,7 +201,7 @@ final class Joined {
                 Arrays.fill(counts, 0);
             }
             for (int instance = 0; instance < instances; instance++) {
-                var streams = new Streams(keys, lateness, instance, instances);
+                var streams = new Streams(question, instance, instances);
                 for (long made = 0; made < rows / instances; made++) {
                     streams.fill(row);
                     if (isBase(row)) {
@@ -161,14 +221,14 @@ final class Joined {
         }
         var expected = new Expected();
         for (int instance = 0; instance < instances; instance++) {
-            var streams = new Streams(keys, lateness, instance, instances);
+            var streams = new Streams(question, instance, instances);
             for (long made = 0; made < rows / instances; made++) {
                 streams.fill(row);
                 if (!isBase(row)) {
                     continue;
                 }
                 int key = (int) key(row);
-                int first = first(times[key], row.ts - window);
+                int first = first(times[key], row.ts - question.window);
                 int end = first(times[key], row.ts + 1);
                 double sum = 0;
                 for (int seen = first; seen < end; seen++) {
