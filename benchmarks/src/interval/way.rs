@@ -22,13 +22,16 @@ pub const JOINERS: usize = 16;
 /// What runs the join.
 pub type Join = fn(&Feed<'_>, &Workload, Mode, usize, Wanted) -> Outcome;
 
+/// The baselines.
 pub const ALGORITHMS: [(&str, Join); 3] =
     [("Key-OIJ", key_oij::run), ("SplitJoin", split_join::run), ("Scale-OIJ", scale_oij::run)];
 
 /// What each part of Scale-OIJ is for. Without its index it is Key-OIJ.
 pub const ABLATIONS: [(&str, Join); 2] = [WITHOUT_SCHEDULE, WITHOUT_INCREMENTAL];
 
+/// Each key has one thread.
 pub const WITHOUT_SCHEDULE: (&str, Join) = ("Scale-OIJ without schedule", scale_oij::without_schedule);
+/// All rows of each window are looked at.
 pub const WITHOUT_INCREMENTAL: (&str, Join) = ("Scale-OIJ without incremental", scale_oij::without_incremental);
 
 /// How the engine is called.
@@ -49,10 +52,13 @@ const SHARING: &str = "SET 'adaptive.interval' = '5 ms'; SET 'exchange.memory' =
 /// One way to run a workload.
 #[derive(Clone, Copy)]
 pub struct Way {
+    /// The algorithm, with what is left out of it.
     pub name: &'static str,
     /// What runs it, if not the engine.
     pub join: Option<Join>,
+    /// How many threads join, or how many instances there are.
     pub joiners: usize,
+    /// When results come.
     pub mode: Mode,
 }
 
