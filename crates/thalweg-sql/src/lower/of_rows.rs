@@ -34,9 +34,23 @@ use super::{
 use crate::{diagnose, last::LastNode, over, planner::Readable};
 
 impl Lowering<'_> {
-    /// The aggregate as one over the rows around a row, if each of its groups is a row of the left side of a join.
+    /// The aggregate as one over the rows around a row, if each of its groups is a row of one side of a join.
     pub(super) fn of_rows(&mut self, aggregate: &logical_plan::Aggregate) -> Result<Option<Stream>> {
         let Some(join) = joined(&aggregate.input) else { return Ok(None) };
+        for join in [join, &turned(join)] {
+            let keeps_left = matches!(join.join_type, JoinType::Inner | JoinType::Left);
+            if keeps_left && let Some(stream) = self.of_left_rows(aggregate, join)? {
+                return Ok(Some(stream));
+            }
+        }
+        Ok(None)
+    }
+
+    fn of_left_rows(
+        &mut self,
+        aggregate: &logical_plan::Aggregate,
+        join: &logical_plan::Join,
+    ) -> Result<Option<Stream>> {
         let bare = |parts: &[Expr]| parts.iter().map(|part| part.clone().unalias_nested().data).collect::<Vec<_>>();
         let groups = bare(&aggregate.group_expr);
         let calls =
@@ -147,7 +161,7 @@ impl Lowering<'_> {
 fn joined(input: &LogicalPlan) -> Option<&logical_plan::Join> {
     match input {
         LogicalPlan::Join(join) => {
-            let is_kind = matches!(join.join_type, JoinType::Inner | JoinType::Left);
+            let is_kind = matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right);
             (is_kind && LastNode::of(&join.right).is_none()).then_some(join)
         }
         LogicalPlan::Projection(projection) => {
@@ -156,6 +170,13 @@ fn joined(input: &LogicalPlan) -> Option<&logical_plan::Join> {
         }
         _ => None,
     }
+}
+
+/// The same join, whose sides have changed places.
+fn turned(join: &logical_plan::Join) -> logical_plan::Join {
+    let on = join.on.iter().map(|(left, right)| (right.clone(), left.clone())).collect();
+    let (left, right) = (Arc::clone(&join.right), Arc::clone(&join.left));
+    logical_plan::Join { left, right, on, join_type: join.join_type.swap(), ..join.clone() }
 }
 
 /// Whether no two rows of the left side are in one group.

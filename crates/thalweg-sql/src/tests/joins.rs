@@ -529,10 +529,12 @@ SELECT * FROM s NATURAL FULL JOIN f
 #[test]
 fn groups_that_are_rows_of_one_side_need_no_pairs() {
     let planned = |columns: &str, kind: &str, groups: &str| {
+        let sides = if kind == "RIGHT" { ["f", "p"] } else { ["p", "f"] };
+        let [left, right] = sides;
         let script = format!(
             "CREATE TABLE p (id INT PRIMARY KEY NOT ENFORCED, origin STRING, ts TIMESTAMP, WATERMARK FOR ts AS ts)
              WITH ('connector' = 'stream');
-             SELECT {columns} FROM p {kind} JOIN f ON p.origin = f.origin AND f.ts BETWEEN p.ts - INTERVAL '1' SECOND AND p.ts
+             SELECT {columns} FROM {left} {kind} JOIN {right} ON p.origin = f.origin AND f.ts BETWEEN p.ts - INTERVAL '1' SECOND AND p.ts
              GROUP BY {groups}"
         );
         run(&mut session(), &script).map(|outcome| match outcome {
@@ -546,10 +548,12 @@ fn groups_that_are_rows_of_one_side_need_no_pairs() {
     };
     assert_eq!(nodes("p.id, sum(f.delay)", "LEFT", "p.id"), [true, false, false, false]);
     assert_eq!(nodes("p.id, count(*)", "", "p.id, p.ts"), [true, false, false, true]);
+    assert_eq!(nodes("p.id, sum(f.delay)", "RIGHT", "p.id"), [true, false, false, false]);
     // Pairs are needed, or several rows may be in one group.
     assert_eq!(nodes("p.origin, sum(f.delay)", "", "p.origin, p.ts"), [false, true, true, false]);
     assert_eq!(nodes("p.id, sum(coalesce(f.delay, 1))", "LEFT", "p.id, p.ts"), [false, true, true, false]);
     assert_eq!(nodes("p.id, sum(f.delay + p.id)", "", "p.id, p.ts"), [false, true, true, false]);
     assert_eq!(nodes("f.delay, count(p.id)", "", "p.ts, f.delay"), [false, true, true, false]);
+    assert_eq!(nodes("f.delay, count(p.id)", "RIGHT", "p.ts, f.delay"), [false, true, true, false]);
     assert!(planned("p.origin, sum(f.delay)", "", "p.origin").is_err());
 }
