@@ -115,7 +115,7 @@ fn bounds(frame: &WindowFrame) -> Result<Bounds> {
                     shown(&frame.start_bound),
                     shown(&frame.end_bound)
                 ))
-                .with_hint("the bound that is earlier stands first"));
+                .with_hint("the bound that is earlier stands first; OPEN leaves out the rows at the bound itself"));
             }
             Ok(Bounds::Range { from, to })
         }

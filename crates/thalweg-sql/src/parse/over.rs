@@ -90,6 +90,8 @@ impl<'a> Window<'a> {
         let keys = if has_union { find(name + 1, &ends_union) } else { name };
         let clauses = find(keys, &begins_clause);
         let frame = find(keys, &begins_frame).min(clauses);
+        // What stands behind the bounds is a clause, or was meant to be one.
+        let clauses = clauses.min(frame + length(&tokens[frame..]));
         Self {
             name: &tokens[..name],
             union: has_union.then(|| (&tokens[name], &tokens[name + 1..keys])),
@@ -143,6 +145,16 @@ fn begins_frame(tokens: &[TokenWithSpan]) -> bool {
     let is_bound = || tokens.get(1).is_some_and(|next| matches!(next.token, Token::Number(..)));
     is(tokens, 0, &["ROWS", "RANGE", "ROWS_RANGE"])
         && (is(tokens, 1, &["BETWEEN", "UNBOUNDED", "CURRENT", "INTERVAL"]) || is_bound())
+}
+
+/// How many tokens a frame has, up to its last bound.
+fn length(tokens: &[TokenWithSpan]) -> usize {
+    let ends = |at: &usize| {
+        is(tokens, *at, &["PRECEDING", "FOLLOWING"])
+            || *at > 0 && is(tokens, at - 1, &["CURRENT"]) && is(tokens, *at, &["ROW"])
+    };
+    let bounds = if is(tokens, 1, &["BETWEEN"]) { 2 } else { 1 };
+    top_level(tokens).into_iter().filter(ends).nth(bounds - 1).map_or(tokens.len(), |last| last + 1)
 }
 
 /// The positions that no parentheses enclose.
@@ -206,9 +218,11 @@ fn flags(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> {
         } else if is(0, "EXCLUDE") && is(1, "CURRENT") && is(2, "ROW") {
             ("CURRENT_ROW", 3)
         } else {
-            return Err(Error::query(format!("unexpected {} in a window", diagnose::quoted(&first.token)))
+            // Of EXCLUDE what is to be left out is unknown.
+            let unknown = tokens.get(at + usize::from(is(0, "EXCLUDE"))).unwrap_or(first);
+            return Err(Error::query(format!("unexpected {} in a window", diagnose::quoted(&unknown.token)))
                 .with_hint("behind the frame stand MAXSIZE n, EXCLUDE CURRENT_ROW, EXCLUDE CURRENT_TIME and INSTANCE_NOT_IN_WINDOW")
-                .at(script::span(first.span)));
+                .at(script::span(unknown.span)));
         };
         if out.iter().any(|token| is_word(token, name)) {
             let shown = if name.starts_with("CURRENT") { format!("EXCLUDE {name}") } else { name.to_string() };

@@ -398,7 +398,7 @@ SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '-1' SECOND PRECEDING
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND INTERVAL '5' SECOND PRECEDING) FROM s
   [sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND INTERVAL '5' SECOND PRECEDING)] the frame ends before it begins: from 1 s before the row to 5 s before the row
-    the bound that is earlier stands first
+    the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS 1.5 PRECEDING) FROM s
   [1.5] 1.5 is no bound of a frame

@@ -336,11 +336,11 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s OPEN AND CURRENT ROW) 
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECEDING) FROM s
   [sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECEDING)] the frame ends before it begins: from 1 s before the row to 2 s before the row
-    the bound that is earlier stands first
+    the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s OPEN PRECEDING AND 1s OPEN PRECEDING) FROM s
   [sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s OPEN PRECEDING AND 1s OPEN PRECEDING)] the frame ends before it begins: from 999999 us before the row to 1000001 us before the row
-    the bound that is earlier stands first
+    the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 9999999999999d PRECEDING AND CURRENT ROW) FROM s
   [9999999999999] 9999999999999 is no bound of a frame
@@ -362,8 +362,16 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE 1s PRECEDING EXCLUDE CURRENT_ROW 
   [EXCLUDE] EXCLUDE CURRENT_ROW stands here twice
     write it once
 
+SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s PRECEDING AND CURRENT ROW MAXSZE 9) FROM s
+  [MAXSZE] unexpected "MAXSZE" in a window
+    behind the frame stand MAXSIZE n, EXCLUDE CURRENT_ROW, EXCLUDE CURRENT_TIME and INSTANCE_NOT_IN_WINDOW
+
+SELECT sum(delay) OVER (ORDER BY ts ROWS 3 PRECEDING MAXSIZE -1) FROM s
+  [-] MAXSIZE is a number of rows, from 1 on
+    write MAXSIZE 100
+
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE 1s PRECEDING EXCLUDE CURRENT_ROW EXCLUDE TIES) FROM s
-  [EXCLUDE] unexpected "EXCLUDE" in a window
+  [TIES] unexpected "TIES" in a window
     behind the frame stand MAXSIZE n, EXCLUDE CURRENT_ROW, EXCLUDE CURRENT_TIME and INSTANCE_NOT_IN_WINDOW
 
 SELECT lag(delay) OVER (ORDER BY ts ROWS 1 PRECEDING MAXSIZE 3) FROM s
