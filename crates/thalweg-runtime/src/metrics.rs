@@ -508,3 +508,18 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_work_of_instances_is_their_time_or_else_their_rows() {
+        let by_rows = NodeMetrics { rows_in_each: vec![30, 10], ..NodeMetrics::default() };
+        assert_eq!(by_rows.unbalancedness(), Some(0.5));
+        let even = [Duration::from_secs(1); 2].to_vec();
+        assert_eq!(NodeMetrics { busy_each: even, ..by_rows }.unbalancedness(), Some(0.0));
+        let one = NodeMetrics { rows_in_each: vec![30], ..NodeMetrics::default() };
+        assert_eq!(one.unbalancedness(), None);
+    }
+}
