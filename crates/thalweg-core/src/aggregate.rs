@@ -71,8 +71,8 @@ pub struct Windows<'a> {
     pub windows: &'a [Range<usize>],
     /// From which row on there is one for each window that it alone sees, behind the others, if there are such.
     pub own: Option<usize>,
-    /// For each window one of the rows between its ends that it does not see, if there are such.
-    pub lacks: &'a [usize],
+    /// For each window rows between its ends that it does not see, if there are such.
+    pub lacks: &'a [Range<usize>],
 }
 
 impl Windows<'_> {
@@ -98,11 +98,11 @@ impl Windows<'_> {
             change(state, near.start..window.start, false)?;
             near = window;
             let own = self.own.map(|first| first + number..first + number + 1);
-            let lacked = self.lacks.get(number).map(|row| *row..*row + 1);
+            let lacked = self.lacks.get(number);
             own.iter().try_for_each(|own| change(state, own.clone(), true))?;
-            lacked.iter().try_for_each(|lacked| change(state, lacked.clone(), false))?;
+            lacked.iter().try_for_each(|lacked| change(state, (*lacked).clone(), false))?;
             results.push(result(state)?);
-            lacked.into_iter().try_for_each(|lacked| change(state, lacked, true))?;
+            lacked.into_iter().try_for_each(|lacked| change(state, lacked.clone(), true))?;
             own.into_iter().try_for_each(|own| change(state, own, false))?;
         }
         Ok(results)

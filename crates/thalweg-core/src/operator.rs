@@ -210,6 +210,8 @@ pub struct Search {
     pub bases: Came,
     /// The rows that are seen by others, which may be the same; of pairs, those of the right side.
     pub seen: Came,
+    /// How many keys they had, where all rows of a key stay in what it comes to.
+    pub keys: u64,
 }
 
 /// Rows that came.
@@ -251,11 +253,12 @@ impl Search {
         }
     }
 
-    /// Adds what was looked at and found elsewhere; of both lags the longer one stays.
-    pub fn add(&mut self, Self { visited, found, lag, bases, seen }: Self) {
+    /// Adds what was looked at and found elsewhere; of both lags, and both numbers of keys, the larger one stays.
+    pub fn add(&mut self, Self { visited, found, lag, bases, seen, keys }: Self) {
         self.visited += visited;
         self.found += found;
         self.lag = self.lag.max(lag);
+        self.keys = self.keys.max(keys);
         for (came, more) in [(&mut self.bases, bases), (&mut self.seen, seen)] {
             came.in_time += more.in_time;
             came.late += more.late;

@@ -4,38 +4,26 @@ use thalweg_core::operator::{MadeOf, Search};
 
 use crate::metrics::NodeMetrics;
 
-/// What an operator instance has found, and which rows its results might have been made of.
+/// What an operator instance has found, and which of its results lack rows that came too late.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Searched {
     /// What was looked at and found.
     pub search: Search,
-    /// The rows before each result.
-    pub before: Before,
-    results: u64,
-}
-
-/// Of all results together, how many rows had come before each of them: of windows without a beginning, those that it is made of, and
-/// those that it lacks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Before {
-    /// In time.
-    pub in_time: u128,
-    /// Too late.
-    pub late: u128,
+    /// How often a result lacked a late row that had come before it, where such a row is missing in all of its key from then on: in
+    /// millionths, as if all keys had as many rows.
+    pub lacked: u128,
 }
 
 impl Searched {
     /// More was looked at and found, and so many results were given.
     pub fn add(&mut self, search: Search, results: u64) {
         self.search.add(search);
-        self.results += results;
-        let Search { bases, seen, .. } = self.search;
-        let [results, so_far, all] = [results, self.results, bases.in_time.max(self.results).max(1)].map(u128::from);
-        // Others have come that are behind it, as many as rows that still wait for their results.
-        self.before.in_time += results * u128::from(seen.in_time) * so_far / all;
-        self.before.late += results * u128::from(seen.late);
+        let late = u128::from(results) * u128::from(self.search.seen.late);
+        self.lacked += late * MILLION / u128::from(self.search.keys.max(1));
     }
 }
+
+const MILLION: u128 = 1_000_000;
 
 /// What is known of a query's results so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,16 +66,18 @@ pub fn exact_share(nodes: &[NodeMetrics]) -> Option<f64> {
     })
 }
 
-/// The share of a node's results for which no row came too late, if late rows are spread evenly.
+/// The share of a node's results for which no row came too late, if late rows are spread evenly; less where one lacks several.
 fn exact_of(node: &NodeMetrics, made_of: MadeOf) -> f64 {
     let (bases, seen) = (node.search.bases.late_share(), node.search.seen.late_share());
     match made_of {
         MadeOf::Pair => (1.0 - bases) * (1.0 - seen),
         MadeOf::Around { has_itself, is_endless } => {
             let others = (found_each(node) - if has_itself { 1.0 } else { 0.0 }).max(0.0);
-            let Before { in_time, late } = node.before;
-            let missing = if is_endless { late as f64 / (in_time + late).max(1) as f64 } else { seen };
-            (1.0 - bases) * (1.0 - missing).powf(others)
+            let lacked = match is_endless {
+                true => node.lacked as f64 / MILLION as f64 / node.rows_out.max(1) as f64,
+                false => seen * others,
+            };
+            (1.0 - bases) * (1.0 - lacked).max(0.0)
         }
     }
 }
@@ -122,8 +112,9 @@ mod tests {
     fn a_result_is_exact_if_all_rows_of_it_came_in_time() {
         let share = |node: NodeMetrics| exact_share(&[node]).unwrap();
         same(share(node(MadeOf::Pair, 10_000, ONE_OF_TEN, ONE_OF_TEN)), 0.81);
-        same(share(node(WINDOW, 30_000, ONE_OF_TEN, ONE_OF_TEN)), 0.729);
-        same(share(node(UNION, 30_000, NONE, ONE_OF_TEN)), 0.729);
+        same(share(node(WINDOW, 30_000, ONE_OF_TEN, ONE_OF_TEN)), 0.9 * 0.8);
+        same(share(node(UNION, 30_000, NONE, ONE_OF_TEN)), 0.7);
+        same(share(node(UNION, 300_000, NONE, ONE_OF_TEN)), 0.0);
         same(share(node(UNION, 30_000, ONE_OF_TEN, NONE)), 0.9);
         assert_eq!(exact_share(&[NodeMetrics::default()]), None);
     }
@@ -142,21 +133,13 @@ mod tests {
         let mut searched = Searched::default();
         let came = |late| {
             let came = Came { in_time: 40 - late, late };
-            Search { found: 5, bases: came, seen: came, ..Search::default() }
+            Search { bases: came, seen: came, keys: 2, ..Search::default() }
         };
         searched.add(came(1), 13);
-        searched.add(came(0), 66);
-        // A third of what had come was before the first of them.
-        assert_eq!(searched.before, Before { in_time: 13 * 13 + 66 * 79, late: 13 + 66 });
-        let at_last = node(ENDLESS, 0, NONE, searched.search.seen);
-        let spoilt = |before| {
-            exact_share(&[NodeMetrics {
-                before,
-                search: Search { found: 50_000, ..at_last.search },
-                ..at_last.clone()
-            }])
-        };
-        same(spoilt(searched.before).unwrap(), (1.0_f64 - 79.0 / (13.0 * 13.0 + 66.0 * 79.0 + 79.0)).powi(4));
+        searched.add(came(2), 66);
+        assert_eq!(searched.lacked, (13 + 3 * 66) * MILLION / 2);
+        let at_last = NodeMetrics { lacked: searched.lacked, ..node(ENDLESS, 0, NONE, searched.search.seen) };
+        same(exact_share(std::slice::from_ref(&at_last)).unwrap(), 1.0 - (13.0 + 3.0 * 66.0) / 2.0 / 10_000.0);
         assert_eq!(Results::of(&[at_last]).rows_each, Some(f64::INFINITY));
     }
 

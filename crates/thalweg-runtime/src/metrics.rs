@@ -16,7 +16,7 @@ use thalweg_core::{
 };
 use thalweg_plan::label::told;
 
-use crate::exactness::{Before, Results, Searched, exact_share};
+use crate::exactness::{Results, Searched, exact_share};
 
 /// What a query has done so far.
 #[derive(Clone, Debug, Default)]
@@ -117,8 +117,8 @@ pub struct NodeMetrics {
     pub search: Search,
     /// Of which rows its results are made, if it looks for such.
     pub made_of: Option<MadeOf>,
-    /// How many rows had come before each of its results, all together.
-    pub before: Before,
+    /// How often a result of a window without a beginning lacked a late row, in millionths.
+    pub lacked: u128,
     /// How long the calls of each instance took, where that is measured.
     pub busy_each: Vec<Duration>,
     /// What it held and had not emitted when the query was stopped.
@@ -500,10 +500,9 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
         all[at].most_state_bytes += node.most_state_bytes.load(Relaxed) as u64;
         all[at].most_owners = all[at].most_owners.max(node.most_owners.load(Relaxed));
         all[at].made_of = all[at].made_of.or(node.made_of.get().copied());
-        let Searched { search, before, .. } = *node.searched.lock();
+        let Searched { search, lacked } = *node.searched.lock();
         all[at].search.add(search);
-        all[at].before.in_time += before.in_time;
-        all[at].before.late += before.late;
+        all[at].lacked += lacked;
         all[at].held = Held::together(&[std::mem::take(&mut all[at].held), node.held.lock().clone()]);
     }
     all

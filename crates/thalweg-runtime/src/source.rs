@@ -641,7 +641,8 @@ mod tests {
             }
         };
         let (behind, last) = met(6_000);
-        let late = behind.iter().filter(|late| **late).count();
+        // Before the first 1,024 it is what was declared.
+        let late = behind[1024..].iter().filter(|late| **late).count();
         assert!((5..200).contains(&late), "{late} rows are late");
         assert!(last.0 > 58_500 && last.0 < 59_300, "at the end time is {}", last.0);
         for batch_rows in [1, 7, 64, 1000] {

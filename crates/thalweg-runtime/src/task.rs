@@ -316,6 +316,10 @@ impl Task {
             let is_idle = self.chain.advance()?;
             let is_long = !is_idle && !self.chain.has_put_out();
             self.is_ending = self.put_out()?;
+            if self.is_ending && !is_idle && self.shared.is_stopping.load(Acquire) {
+                // Those who took the rows have left.
+                self.shared.counters.cut_short();
+            }
             if is_idle && matches!(std::mem::take(&mut self.place), Place::Last) {
                 self.is_ending |= self.outlet.end_turn(self.arrived)?;
             }

@@ -101,6 +101,9 @@ fn unnamed(
 ) -> Result<Call> {
     let name = call.function.func.name();
     let params = &call.function.params;
+    if name == "nth_value" {
+        has_number(params)?;
+    }
     let filter = filter(name, params).map(|filter| compile(&filter, input)).transpose()?;
     let given = arguments(name, params, input)?;
     let kinds = given.iter().map(|argument| argument.get_type(input)).collect::<Result<Vec<_>, _>>();
@@ -187,6 +190,15 @@ fn foreign(
     let pick = if is_sorted { picked(name, params) } else { None };
     let function = collected::Collected::new(built, columns, options, params.distinct, is_sorted, pick)?;
     Ok(Call { function: Arc::new(function), arguments, filter })
+}
+
+/// DataFusion takes any number of a row, and gives up when it is used.
+fn has_number(params: &AggregateFunctionParams) -> Result<()> {
+    match params.args.get(1) {
+        Some(Expr::Literal(ScalarValue::Int64(Some(number)), _)) if *number != 0 => Ok(()),
+        _ => Err(Error::query("nth_value takes the number of a row: 1 is the first one, -1 the last one")
+            .with_hint("write nth_value(v, 2)")),
+    }
 }
 
 /// Which row a function takes its value of, where rows come in its order.

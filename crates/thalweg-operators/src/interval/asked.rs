@@ -58,6 +58,18 @@ pub struct Looked {
     pub hole: Option<Hole>,
 }
 
+impl Looked {
+    /// Whether what a row sees follows each other, perhaps but for a hole.
+    pub fn has_spans(&self) -> bool {
+        self.is_contiguous || self.hole.is_some()
+    }
+
+    /// Whether a row that sees itself is not among those of its span that it sees.
+    pub fn is_own_apart(&self) -> bool {
+        self.adds_own || self.hole == Some(Hole::Time) && self.frame.sees_itself()
+    }
+}
+
 /// One of the running totals that are kept for each key.
 pub struct Kind {
     /// The aggregate that says what rows add to it.
@@ -158,15 +170,16 @@ impl Asked {
         for looked in &mut frames {
             let others = looked.calls.clone().filter(|call| summed[*call].is_none());
             let (sliding, others): (Vec<_>, Vec<_>) =
-                others.partition(|call| looked.is_contiguous && functions[*call].slide().is_some());
+                others.partition(|call| looked.has_spans() && functions[*call].slide().is_some());
             looked.slides = !sliding.is_empty();
             looked.needs_all = !others.is_empty();
-            if looked.is_contiguous {
+            if looked.has_spans() {
                 let merges = others.iter().map(|call| can_merge(functions[*call].as_ref()));
                 let merges = merges.collect::<Result<Vec<_>>>()?.into_iter().all(|merges| merges);
                 let picks = looked.calls.clone().any(|call| matches!(summed[call], Some(Summed::Row(_))));
                 looked.has_blocks = looked.needs_all && merges;
-                looked.has_past = looked.frame.is_unbounded() && merges && !looked.slides && !picks;
+                looked.has_past =
+                    looked.is_contiguous && looked.frame.is_unbounded() && merges && !looked.slides && !picks;
             }
         }
         Ok(Self { functions, layout, frames, kinds, summed, is_base_seen })
@@ -278,9 +291,8 @@ fn totals(inputs: &[OverInput], layout: &Layout, frames: &[Looked]) -> Result<(V
     let frame_of = |call: usize| frames.iter().find(|looked| looked.calls.contains(&call));
     for (call, columns) in layout.calls.iter().enumerate() {
         let function = &inputs[0].calls[call].function;
-        let has_hole = frame_of(call).is_some_and(|looked| looked.hole.is_some());
+        let has_spans = frame_of(call).is_some_and(Looked::has_spans);
         let frame = frame_of(call).filter(|looked| looked.is_contiguous);
-        let is_contiguous = frame.is_some();
         // A frame of times has all rows of a time or none; but a row that is not in the line may have a time of its own.
         if frame.is_some_and(|looked| looked.frame.is_of_times() && !looked.adds_own) && counts_times(inputs, call) {
             let place = kinds.iter().position(|kind| kind.is_of_times).unwrap_or(kinds.len());
@@ -290,11 +302,11 @@ fn totals(inputs: &[OverInput], layout: &Layout, frames: &[Looked]) -> Result<(V
             summed.push(Some(Summed::Times(place)));
             continue;
         }
-        if let Some(pick) = function.pick().filter(|_| is_contiguous && columns.1.is_none()) {
+        if let Some(pick) = function.pick().filter(|_| has_spans && columns.1.is_none()) {
             summed.push(Some(Summed::Row(pick)));
             continue;
         }
-        if function.totals().is_none() || !(is_contiguous || has_hole) {
+        if function.totals().is_none() || !has_spans {
             summed.push(None);
             continue;
         }

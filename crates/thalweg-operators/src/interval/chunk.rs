@@ -179,8 +179,7 @@ impl Chunk {
         sorter.by_key(bases, &mut self.order);
         self.find_keys(bases);
         let own = self.reset(bases, asked, kept)?;
-        let has_spans = |looked: &Looked| looked.is_contiguous || looked.hole.is_some();
-        for (frame, looked) in asked.frames.iter().enumerate().filter(|(_, looked)| has_spans(looked)) {
+        for (frame, looked) in asked.frames.iter().enumerate().filter(|(_, looked)| looked.has_spans()) {
             self.look_around(Around { asked, frame, own: &own }, bases, lines);
             self.pick(frame, looked, bases, asked, lines);
         }
@@ -236,31 +235,50 @@ impl Chunk {
 
     /// Finds the rows that aggregates of a frame are values of.
     fn pick(&mut self, frame: usize, looked: &Looked, bases: &[Entry], asked: &Asked, lines: &Lines) {
-        let Spans { starts, ends, .. } = &self.spans[frame];
         for call in looked.calls.clone() {
             let Some(Summed::Row(pick)) = asked.summed[call] else { continue };
-            let picked = &mut self.picked[call];
-            picked.clear();
-            picked.resize(bases.len(), None);
-            for (key, places) in &self.keys {
-                let line = lines.line(*key);
-                for place in places.clone() {
+            self.picked[call].clear();
+            self.picked[call].resize(bases.len(), None);
+            for number in 0..self.keys.len() {
+                let (key, places) = self.keys[number].clone();
+                let line = lines.line(key);
+                for place in places {
+                    let Spans { starts, ends, .. } = &self.spans[frame];
                     let (row, seen) = (self.order[place] as usize, starts[place]..ends[place]);
-                    // Where a row does not stand among those that it sees, but would.
-                    let own = looked.adds_own.then(|| line.place(&bases[row], seen.end).clamp(seen.start, seen.end));
-                    let count = seen.len() + usize::from(own.is_some());
+                    let base = &bases[row];
+                    // Of rows that follow each other the hole is empty, where a row would stand that is seen and not among them.
+                    let near = || line.place(base, seen.end).clamp(seen.start, seen.end);
+                    let hole = match looked.hole {
+                        None if looked.adds_own => near()..near(),
+                        None => seen.end..seen.end,
+                        Some(hole) => self.hole(hole, frame, place, line, base),
+                    };
+                    let (before, own) = (hole.start - seen.start, usize::from(looked.is_own_apart()));
+                    let count = before + own + (seen.end - hole.end);
                     let number = match pick {
                         Pick::First(number) => Some(number),
                         Pick::Last(number) => count.checked_sub(number.saturating_add(1)),
                     };
-                    let number = number.filter(|number| *number < count).map(|number| seen.start + number);
-                    picked[row] = number.map(|number| match own {
-                        Some(own) if own == number => bases[row].at,
-                        Some(own) if own < number => line.rows()[number - 1].at,
-                        _ => line.rows()[number].at,
+                    let number = number.filter(|number| *number < count);
+                    self.picked[call][row] = number.map(|number| match number {
+                        number if number < before => line.rows()[seen.start + number].at,
+                        number if number < before + own => base.at,
+                        number => line.rows()[hole.end + number - before - own].at,
                     });
                 }
             }
+        }
+    }
+
+    /// Where what a row does not see is in its line.
+    fn hole(&self, hole: Hole, frame: usize, place: usize, line: &Line, base: &Entry) -> Range<usize> {
+        let Spans { ends, holes, .. } = &self.spans[frame];
+        match hole {
+            Hole::Itself => {
+                let own = line.place(base, ends[place]);
+                own..own + 1
+            }
+            Hole::Time => holes[0][place]..holes[1][place],
         }
     }
 
@@ -436,7 +454,7 @@ impl Chunk {
                     looked.frame.rows(&base, line, asked.is_base_seen, near, &mut seen.rows);
                     // Those of frames without gaps were found before.
                     let rows = seen.rows.len() - seen.groups.len();
-                    self.search.found += if looked.is_contiguous || looked.hole.is_some() { 0 } else { rows as u64 };
+                    self.search.found += if looked.has_spans() { 0 } else { rows as u64 };
                     seen.groups.resize(seen.rows.len(), number);
                 }
             }
@@ -467,8 +485,7 @@ impl Chunk {
         let following_pays = looked.slides && seen > 2 * (all.len() + same);
         let unsure: Vec<usize> = (0..same).filter(|place| self.unsure[frame].has(order[*place] as usize)).collect();
         let can_follow = |call: &usize| asked.functions[*call].slide().is_some();
-        let can_follow =
-            !looked.has_past && looked.hole != Some(Hole::Time) && self.unsure[frame].calls.iter().all(can_follow);
+        let can_follow = !looked.has_past && self.unsure[frame].calls.iter().all(can_follow);
         let seen: usize = unsure.iter().map(|place| ends[*place] - starts[*place]).sum();
         let sure_pays = can_follow && !unsure.is_empty() && seen > 2 * (all.len() + unsure.len());
         self.settled[frame] = Settled { end, ..Settled::default() };
@@ -479,40 +496,50 @@ impl Chunk {
         let windows = starts.iter().zip(ends).map(|(start, end)| start - all.start..end - all.start);
         let windows: Vec<_> = windows.collect();
         let mut rows: Vec<At> = lines.line(key).rows()[all.clone()].iter().map(|entry| entry.at).collect();
-        let own = looked.adds_own.then_some(rows.len());
-        if looked.adds_own {
+        let line = lines.line(key);
+        let hole = |place: usize| {
+            let hole = self.hole(looked.hole?, frame, self.done + place, line, &bases[order[place] as usize]);
+            Some(hole.start - all.start..hole.end - all.start)
+        };
+        let lacks: Vec<Range<usize>> = (0..same).map_while(hole).collect();
+        let own = looked.is_own_apart().then_some(rows.len());
+        if own.is_some() {
             rows.extend(order.iter().map(|number| self.rows[*number as usize]));
         }
         if following_pays {
             let slides: Vec<_> = looked.calls.clone().filter(|call| asked.slide(looked, *call).is_some()).collect();
-            let results = follow(asked, kept, &slides, Stretch { rows: &rows, windows: &windows, own, lacks: &[] })?;
+            let stretch = Stretch { rows: &rows, windows: &windows, own, lacks: &lacks };
+            let results = follow(asked, kept, &slides, stretch)?;
             self.settled[frame].is_followed = results.is_some();
             put_followed(&mut self.followed, order, results);
         }
         if sure_pays {
             let mut rows = rows[..all.len()].to_vec();
             let numbers: Vec<u32> = unsure.iter().map(|place| order[*place]).collect();
-            rows.extend(numbers.iter().filter(|_| looked.adds_own).map(|number| self.rows[*number as usize]));
+            rows.extend(numbers.iter().filter(|_| own.is_some()).map(|number| self.rows[*number as usize]));
             let windows: Vec<_> = unsure.iter().map(|place| windows[*place].clone()).collect();
-            let line = lines.line(key);
-            let own_place = |number: &u32| line.place(&bases[*number as usize], all.start) - all.start;
-            let lacks: Vec<usize> =
-                numbers.iter().filter(|_| looked.hole == Some(Hole::Itself)).map(own_place).collect();
+            let lacks: Vec<_> = unsure.iter().filter_map(|place| lacks.get(*place).cloned()).collect();
             let stretch = Stretch { rows: &rows, windows: &windows, own, lacks: &lacks };
             let results = follow(asked, kept, &self.unsure[frame].calls, stretch)?;
             self.settled[frame].is_sure = results.is_some();
             put_followed(&mut self.followed, &numbers, results);
         }
         if blocks_pay {
-            let (rows, own) = rows.split_at(all.len());
+            let (rows, apart) = rows.split_at(all.len());
             let slides = |call: &usize| asked.slide(looked, *call).is_some();
+            // A window with a hole is two.
+            let parts = |(place, window): (usize, &Range<usize>)| {
+                let hole = lacks.get(place).cloned().unwrap_or(window.end..window.end);
+                [(window.start..hole.start, order[place]), (hole.end..window.end, order[place])]
+            };
+            let parts: Vec<_> =
+                windows.iter().enumerate().flat_map(parts).filter(|(part, _)| !part.is_empty()).collect();
             for call in looked.calls.clone().filter(|call| asked.summed[*call].is_none() && !slides(call)) {
                 let (function, accumulator) = (asked.functions[call].as_ref(), self.accumulators[call].as_mut());
                 let values = asked.gathered(call, kept, rows)?;
-                let windows = windows.iter().cloned().zip(order.iter().copied()).collect();
-                blocks::add(function, &values, rows.len(), windows, accumulator, bases.len())?;
-                if looked.adds_own {
-                    let (arguments, filter) = asked.gathered(call, kept, own)?;
+                blocks::add(function, &values, rows.len(), parts.clone(), accumulator, bases.len())?;
+                if own.is_some() {
+                    let (arguments, filter) = asked.gathered(call, kept, apart)?;
                     accumulator.update(&arguments, filter.as_ref(), order, bases.len())?;
                 }
             }
@@ -649,7 +676,7 @@ struct Stretch<'a> {
     rows: &'a [At],
     windows: &'a [Range<usize>],
     own: Option<usize>,
-    lacks: &'a [usize],
+    lacks: &'a [Range<usize>],
 }
 
 /// The results of some aggregates, each of which can follow windows, with the number of each; `None` if one of them cannot follow these.

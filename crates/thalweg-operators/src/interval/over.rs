@@ -319,7 +319,8 @@ impl Over {
         out.count_late(came.late as usize);
         let (is_base, is_seen) = (number == 0, number != 0 || self.asked.is_base_seen);
         let of = |is_one: bool| if is_one { came } else { Came::default() };
-        out.count_search(Search { bases: of(is_base), seen: of(is_seen), ..Search::default() });
+        let keys = self.lines.keys() as u64;
+        out.count_search(Search { bases: of(is_base), seen: of(is_seen), keys, ..Search::default() });
         let own = if is_base { batch.own() } else { 0..0 };
         let uses = own.len() + if is_seen { batch.len() } else { 0 };
         if uses == 0 {

@@ -299,6 +299,12 @@ impl Reader<'_> {
     }
 
     fn explain(&mut self) -> Result<Kind> {
+        let at = self.here();
+        if self.accept("ANALYZE") {
+            return Err(Error::query("EXPLAIN does not run a query")
+                .with_hint("write the query into a file and run thalweg explain query.sql --analyze")
+                .at(at));
+        }
         let mut format = ExplainFormat::Text;
         let is_query = ["SELECT", "WITH", "VALUES"].iter().any(|w| is_word(&self.parser.peek_nth_token(1), w));
         if self.accept_all(&["PLAN", "FOR"]) {

@@ -51,7 +51,12 @@ fn lateness(metrics: &Metrics) -> Option<String> {
     let [least, most] = [all().min()?, all().max()?].map(words::duration);
     let range = if least == most { least } else { format!("{least} to {most}") };
     // What would be rounded to all is not all.
-    let percent = |share: f64| (share * 1e5).floor() / 1e3;
+    let percent = |share: f64| {
+        let missed = 100.0 * (1.0 - share);
+        let digits = if missed > 0.0 { (1.0 - missed.log10().floor()).clamp(0.0, 6.0) } else { 0.0 };
+        let unit = 10_f64.powf(digits);
+        100.0 - (missed * unit).ceil() / unit
+    };
     let share = match metrics.exact_share() {
         Some(share) => format!("about {} % of results are exact", percent(share)),
         None => format!("{} % of rows came in time", percent(metrics.timely_share())),

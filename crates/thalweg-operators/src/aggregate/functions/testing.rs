@@ -257,13 +257,14 @@ fn windows_that_move_on_give_what_their_rows_give() {
                 (last.clone(), own.map(|own| own + number))
             };
             let windows: Vec<_> = (0..own.map_or(30, |own| rows.groups.len() - own)).map(window).collect();
-            // Or one of those in each window is left out.
+            // Or some of those in each window are left out.
             let lacks_own = own.is_none() && count > 0 && random.random_bool(0.5);
             let mut some_of = |(window, own): (Range<usize>, Option<usize>)| {
                 let window = if window.is_empty() { window.start.min(count - 1)..count } else { window };
-                (window.clone(), own, random.random_range(window))
+                let first = random.random_range(window.clone());
+                (window.clone(), own, first..random.random_range(first..window.end) + 1)
             };
-            let (windows, lacked): (Vec<_>, Vec<usize>) = match lacks_own {
+            let (windows, lacked): (Vec<_>, Vec<Range<usize>>) = match lacks_own {
                 true => windows.into_iter().map(&mut some_of).map(|(window, own, row)| ((window, own), row)).unzip(),
                 false => (windows, Vec::new()),
             };
@@ -271,7 +272,11 @@ fn windows_that_move_on_give_what_their_rows_give() {
             add(accumulator.as_mut(), &case, &rows, &[], windows.len());
             for (number, (window, own)) in windows.iter().enumerate() {
                 let lacked = lacked.get(number);
-                let seen: Vec<usize> = window.clone().filter(|row| Some(row) != lacked).chain(*own).collect();
+                let seen: Vec<usize> = window
+                    .clone()
+                    .filter(|row| lacked.is_none_or(|lacked| !lacked.contains(row)))
+                    .chain(*own)
+                    .collect();
                 let rows = Rows { groups: vec![number as u32; rows.groups.len()], ..rows.clone() };
                 add(accumulator.as_mut(), &case, &rows, &seen, windows.len());
             }
