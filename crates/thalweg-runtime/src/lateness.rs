@@ -3,7 +3,7 @@
 use thalweg_core::Interval;
 use thalweg_plan::Accuracy;
 
-use crate::exactness::Results;
+use crate::accuracy::Results;
 
 /// Says how far time stays behind the latest row, so that as many results are exact as are wanted.
 ///

@@ -23,13 +23,13 @@
 //! * [`simulation`]: the same tasks on one thread, in an order that a schedule decides
 //! * [`query`]: the handle of a running query
 
+pub mod accuracy;
 pub mod adapt;
 pub mod alarm;
 pub mod align;
 pub mod chain;
 pub mod clock;
 pub mod deal;
-pub mod exactness;
 pub mod exchange;
 pub mod intake;
 pub mod lateness;

@@ -16,7 +16,7 @@ use thalweg_core::{
 };
 use thalweg_plan::label::told;
 
-use crate::exactness::{Results, Searched, exact_share};
+use crate::accuracy::{Results, Searched, exact_share};
 
 /// What a query has done so far.
 #[derive(Clone, Debug, Default)]

@@ -2,13 +2,12 @@
 
 use std::{ops::Range, sync::Arc};
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, UInt32Array, make_array, new_empty_array};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, make_array, new_empty_array};
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, SchemaRef};
-use arrow_select::{concat::concat, take::take};
 use thalweg_core::{
     Batch, Result,
-    aggregate::{Accumulator, Amounts, Pick, Windows},
+    aggregate::{Accumulator, Amounts, Pick},
     operator::Search,
 };
 
@@ -16,6 +15,7 @@ use super::{
     asked::{Asked, Looked, Summed},
     blocks,
     entry::{At, Entry},
+    followed::{Followed, Stretch, follow, in_order, put_followed, with_followed},
     frame::{Hole, Spans},
     kept::{Kept, hashes},
     layout::Place,
@@ -80,13 +80,6 @@ struct Settled {
     is_followed: bool,
     /// For those whose totals are no numbers.
     is_sure: bool,
-}
-
-/// Results of some rows.
-#[derive(Default)]
-struct Followed {
-    rows: Vec<u32>,
-    results: Vec<ArrayRef>,
 }
 
 /// Some of the rows of a chunk.
@@ -668,52 +661,6 @@ impl Chunk {
         let seen: usize = self.seen.iter().flatten().map(seen).sum();
         self.order.capacity() * size_of::<u32>() + self.rows.capacity() * size_of::<At>() + keys + spans + totals + seen
     }
-}
-
-/// Rows of a key that stand in order, and which of them some windows see; see [`Windows`].
-#[derive(Clone, Copy)]
-struct Stretch<'a> {
-    rows: &'a [At],
-    windows: &'a [Range<usize>],
-    own: Option<usize>,
-    lacks: &'a [Range<usize>],
-}
-
-/// The results of some aggregates, each of which can follow windows, with the number of each; `None` if one of them cannot follow these.
-fn follow(asked: &Asked, kept: &Kept, calls: &[usize], stretch: Stretch<'_>) -> Result<Option<Vec<(usize, ArrayRef)>>> {
-    let Stretch { rows, windows, own, lacks } = stretch;
-    let results = calls.iter().map(|call| {
-        let Some(slide) = asked.functions[*call].slide() else { return Ok(None) };
-        let (arguments, filter) = asked.gathered(*call, kept, rows)?;
-        let windows = Windows { arguments: &arguments, filter: filter.as_ref(), windows, own, lacks };
-        Ok(slide.results(&windows)?.map(|results| (*call, results)))
-    });
-    results.collect()
-}
-
-/// Notes the results of some aggregates for these rows.
-fn put_followed(followed: &mut [Followed], numbers: &[u32], results: Option<Vec<(usize, ArrayRef)>>) {
-    for (call, results) in results.into_iter().flatten() {
-        followed[call].rows.extend(numbers);
-        followed[call].results.push(results);
-    }
-}
-
-/// The results of all rows, of which some have others.
-fn with_followed(all: ArrayRef, followed: Vec<u32>, results: Vec<ArrayRef>) -> Result<ArrayRef> {
-    if followed.is_empty() {
-        return Ok(all);
-    }
-    let rows: Vec<u32> = (0..all.len() as u32).chain(followed).collect();
-    in_order(&rows, &[vec![all], results].concat())
-}
-
-/// The results of some rows, one after the other, in the order of these; of those of a row the last one counts.
-fn in_order(rows: &[u32], results: &[ArrayRef]) -> Result<ArrayRef> {
-    let results = concat(&results.iter().map(AsRef::as_ref).collect::<Vec<_>>())?;
-    let mut places = vec![0; rows.iter().max().map_or(0, |last| *last as usize + 1)];
-    rows.iter().zip(0..).for_each(|(row, place)| places[*row as usize] = place);
-    Ok(take(&results, &UInt32Array::from(places), None)?)
 }
 
 /// The columns of the first input that pass, of rows whose values lie there.

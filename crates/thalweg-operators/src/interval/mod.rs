@@ -9,6 +9,7 @@
 //! * [`lines`]: the rows of each key, in the order of time; [`sweep`]: rows without an index
 //! * [`order`]: sorts rows by key and time
 //! * [`kept`]: the values of rows that wait, or may be looked at, and [`spare`] the memory of those that are gone
+//! * [`followed`]: results of windows that are followed as they move on
 //! * [`totals`]: running totals over the rows of a key, [`sums`] what follows from these, and [`blocks`]: states of blocks of them
 //! * [`past`]: what rows come to that are seen for ever, and are gone
 //! * [`layout`]: which columns are kept of a row that aggregates look at
@@ -22,6 +23,7 @@ pub mod blocks;
 pub mod chunk;
 pub mod eager;
 pub mod entry;
+pub mod followed;
 pub mod frame;
 pub mod input;
 pub mod join;
