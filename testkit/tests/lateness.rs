@@ -9,17 +9,27 @@ use thalweg::{Engine, Memory, Metrics};
 
 const SECOND: f64 = 1e6;
 
-/// How far rows are out of order, in seconds.
-type Disorder = fn(&mut StdRng) -> f64;
+/// How far rows are out of order, in seconds, after which part of the stream.
+type Disorder = fn(&mut StdRng, f64) -> f64;
 
 /// Every other row is late by 0.3 s on average.
-fn exponential(random: &mut StdRng) -> f64 {
+fn exponential(random: &mut StdRng, _: f64) -> f64 {
     if random.random_bool(0.5) { -random.random::<f64>().ln() * 0.3 } else { 0.0 }
 }
 
 /// One row in ten is late, and a few by very much more than all before them.
-fn heavy(random: &mut StdRng) -> f64 {
+fn heavy(random: &mut StdRng, _: f64) -> f64 {
     if random.random_bool(0.1) { (random.random::<f64>().powf(-0.5) - 1.0) * 0.3 } else { 0.0 }
+}
+
+/// Two rows in a thousand are late by up to half a minute.
+fn rare(random: &mut StdRng, _: f64) -> f64 {
+    random.random::<f64>() * if random.random_bool(0.002) { 30.0 } else { 0.05 }
+}
+
+/// Rows are late by up to ten seconds at last.
+fn growing(random: &mut StdRng, part: f64) -> f64 {
+    random.random::<f64>() * 10.0 * part
 }
 
 /// A stream in two partitions, each of which has a row every ten milliseconds.
@@ -29,7 +39,11 @@ fn disordered(memory: &Memory, stream: &str, seed: u64, count: i64, disorder: Di
         let mut rows: Vec<(i64, i64, i64)> = Vec::new();
         for row in 0..count {
             let time = row * 10_000;
-            rows.push((time + (disorder(random) * SECOND) as i64, time, random.random_range(0..20)));
+            rows.push((
+                time + (disorder(random, row as f64 / count as f64) * SECOND) as i64,
+                time,
+                random.random_range(0..20),
+            ));
         }
         rows.sort_unstable();
         let batch = |(place, rows): (usize, &[(i64, i64, i64)])| {
@@ -127,6 +141,23 @@ fn whatever_results_are_made_of_as_many_are_exact_as_are_asked_for() {
         // There a row that is late once is missing for ever.
         let (good, ..) = learnt(&memory, 0.9, WITHOUT_BEGINNING);
         assert!(good >= 0.9, "{name}, without a beginning: {good}");
+    }
+}
+
+#[test]
+fn rows_that_are_late_seldom_and_delays_that_grow_are_foreseen() {
+    const LONG: &str = "SELECT n, 0, sum(n) OVER (PARTITION BY k ORDER BY ts
+        RANGE BETWEEN INTERVAL '100' SECOND PRECEDING AND CURRENT ROW) FROM s";
+    for (disorder, name) in [(rare as Disorder, "rare"), (growing, "growing")] {
+        for seed in 10..13 {
+            let memory = Memory::default();
+            disordered(&memory, "s", seed, 30_000, disorder);
+            disordered(&memory, "r", seed, 1, disorder);
+            for sql in [LONG, WINDOW] {
+                let (good, ..) = learnt(&memory, 0.9, sql);
+                assert!(good >= 0.9, "{name}, seed {seed}, {sql}: {good}");
+            }
+        }
     }
 }
 

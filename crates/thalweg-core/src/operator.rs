@@ -239,8 +239,9 @@ pub enum MadeOf {
     Around {
         /// Whether it is among these itself.
         has_itself: bool,
-        /// Whether all rows before it are: one that comes too late is missing in all results from then on.
-        is_endless: bool,
+        /// How far apart in time they may be; `None` where all rows before it are among them, and one that comes too late is missing in all
+        /// results from then on.
+        reach: Option<Interval>,
     },
 }
 

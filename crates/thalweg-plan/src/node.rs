@@ -233,6 +233,13 @@ pub struct Distance {
     pub to: Interval,
 }
 
+impl Distance {
+    /// How far apart a row and all that are so far behind it may be.
+    pub fn reach(self) -> Interval {
+        Interval(self.to.0.max(0).saturating_sub(self.from.0.min(0)))
+    }
+}
+
 /// Appends to each row of the first input aggregates over rows with the same key around it: over rows of the first input and, if there
 /// are others (a window union), over theirs. Rows of equal event time stand in the order of their positions; rows of other inputs
 /// stand before those of the first.

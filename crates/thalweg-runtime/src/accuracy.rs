@@ -1,6 +1,9 @@
 //! Which share of results is exact, as far as rows that came too late tell.
 
-use thalweg_core::operator::{MadeOf, Search};
+use thalweg_core::{
+    Interval,
+    operator::{MadeOf, Search},
+};
 
 use crate::metrics::NodeMetrics;
 
@@ -33,6 +36,8 @@ pub struct Results {
     pub rows_each: Option<f64>,
     /// The share of results that late rows have spoilt.
     pub inexact: f64,
+    /// How far apart in time the rows of a result may be.
+    pub reach: Interval,
 }
 
 /// So many results tell of how many rows one is made.
@@ -44,14 +49,19 @@ impl Results {
         let searching = || nodes.iter().filter_map(|node| Some((node, node.made_of?)));
         let rows = |(node, made_of): (&NodeMetrics, MadeOf)| match made_of {
             MadeOf::Pair => Some(2.0),
-            MadeOf::Around { is_endless: true, .. } => Some(f64::INFINITY),
+            MadeOf::Around { reach: None, .. } => Some(f64::INFINITY),
             MadeOf::Around { has_itself, .. } if node.rows_out >= ENOUGH_RESULTS => {
                 Some((found_each(node) + if has_itself { 0.0 } else { 1.0 }).max(1.0))
             }
             MadeOf::Around { .. } => None,
         };
+        let reach = |(_, made_of)| match made_of {
+            MadeOf::Pair => 0,
+            MadeOf::Around { reach, .. } => reach.map_or(i64::MAX, |reach: Interval| reach.0),
+        };
+        let reach = Interval(searching().map(reach).fold(0, i64::saturating_add));
         let rows_each = searching().try_fold(1.0, |all, node| Some(all * rows(node)?));
-        Self { rows_each, inexact: 1.0 - exact_share(nodes).unwrap_or(1.0) }
+        Self { rows_each, inexact: 1.0 - exact_share(nodes).unwrap_or(1.0), reach }
     }
 }
 
@@ -71,11 +81,11 @@ fn exact_of(node: &NodeMetrics, made_of: MadeOf) -> f64 {
     let (bases, seen) = (node.search.bases.late_share(), node.search.seen.late_share());
     match made_of {
         MadeOf::Pair => (1.0 - bases) * (1.0 - seen),
-        MadeOf::Around { has_itself, is_endless } => {
+        MadeOf::Around { has_itself, reach } => {
             let others = (found_each(node) - if has_itself { 1.0 } else { 0.0 }).max(0.0);
-            let lacked = match is_endless {
-                true => node.lacked as f64 / MILLION as f64 / node.rows_out.max(1) as f64,
-                false => seen * others,
+            let lacked = match reach {
+                None => node.lacked as f64 / MILLION as f64 / node.rows_out.max(1) as f64,
+                Some(_) => seen * others,
             };
             (1.0 - bases) * (1.0 - lacked).max(0.0)
         }
@@ -100,9 +110,9 @@ mod tests {
 
     const ONE_OF_TEN: Came = Came { in_time: 9, late: 1 };
     const NONE: Came = Came { in_time: 10, late: 0 };
-    const WINDOW: MadeOf = MadeOf::Around { has_itself: true, is_endless: false };
-    const UNION: MadeOf = MadeOf::Around { has_itself: false, is_endless: false };
-    const ENDLESS: MadeOf = MadeOf::Around { has_itself: true, is_endless: true };
+    const WINDOW: MadeOf = MadeOf::Around { has_itself: true, reach: Some(Interval::seconds(1)) };
+    const UNION: MadeOf = MadeOf::Around { has_itself: false, reach: Some(Interval::seconds(1)) };
+    const ENDLESS: MadeOf = MadeOf::Around { has_itself: true, reach: None };
 
     fn same(found: f64, expected: f64) {
         assert!((found - expected).abs() < 1e-9, "{found} is not {expected}");
@@ -126,6 +136,7 @@ mod tests {
         let results = Results::of(&[join, over]);
         assert_eq!(results.rows_each, Some(4.0));
         same(results.inexact, 0.19);
+        assert_eq!(results.reach, Interval::seconds(1));
     }
 
     #[test]
@@ -140,14 +151,15 @@ mod tests {
         assert_eq!(searched.lacked, (13 + 3 * 66) * MILLION / 2);
         let at_last = NodeMetrics { lacked: searched.lacked, ..node(ENDLESS, 0, NONE, searched.search.seen) };
         same(exact_share(std::slice::from_ref(&at_last)).unwrap(), 1.0 - (13.0 + 3.0 * 66.0) / 2.0 / 10_000.0);
-        assert_eq!(Results::of(&[at_last]).rows_each, Some(f64::INFINITY));
+        let results = Results::of(&[at_last]);
+        assert_eq!((results.rows_each, results.reach), (Some(f64::INFINITY), Interval(i64::MAX)));
     }
 
     #[test]
     fn a_few_results_do_not_tell() {
         let few = NodeMetrics { rows_out: 10, ..node(UNION, 30, NONE, NONE) };
         assert_eq!(Results::of(&[few]).rows_each, None);
-        assert_eq!(Results::of(&[]).rows_each, Some(1.0));
+        assert_eq!(Results::of(&[]), Results { rows_each: Some(1.0), inexact: 0.0, reach: Interval::ZERO });
         assert_eq!(Results::of(&[node(UNION, 30_000, NONE, NONE)]).rows_each, Some(4.0));
     }
 }

@@ -10,19 +10,26 @@ use crate::accuracy::Results;
 /// Counts by how much each row is behind the latest before it, an eighth of a power of two together, and takes the least delay for which
 /// few enough were behind by more. Old rows count half when as many have come again. While there are too few rows to
 /// tell, or nobody knows of how many rows a result is made, it is a multiple of the most there was.
+///
+/// Nothing is said before time has gone as far as the rows of a result may be apart, or there were many rows: of those that are late
+/// seldom, each spoils all results that it belongs to, and the first one is foreseen by nothing.
 pub struct Learner {
     accuracy: Accuracy,
     /// Rows by how far they were behind.
     counts: Vec<f64>,
     rows: f64,
-    /// How many rows there were in all, and at how many to look again.
+    /// How many rows there were in all, how many of them were late, and at how many to look again.
     seen: u64,
+    late: u64,
     next: u64,
 }
 
 /// How many rows there must be before anything is said; then it is looked at at twice as many, up to so many rows apart.
 const FIRST: u64 = 1024;
 const APART: u64 = 1024;
+
+/// After so many rows something is said, however little time they took.
+const MANY: u64 = 16_384;
 
 /// How many rows too late make a delay sure enough.
 const ENOUGH: f64 = 4.0;
@@ -42,23 +49,30 @@ const PARTS: u32 = 8;
 impl Learner {
     /// Nothing is known yet.
     pub fn new(accuracy: Accuracy) -> Self {
-        Self { accuracy, counts: vec![0.0; bucket(i64::MAX) + 1], rows: 0.0, seen: 0, next: FIRST }
+        Self { accuracy, counts: vec![0.0; bucket(i64::MAX) + 1], rows: 0.0, seen: 0, late: 0, next: FIRST }
     }
 
-    /// A row was behind the latest before it by so much; returns whether it is time to look.
-    pub fn see(&mut self, behind: i64) -> bool {
+    /// A row was behind the latest before it by so much, and late or not; returns whether it is time to look.
+    pub fn see(&mut self, behind: i64, is_late: bool) -> bool {
         self.counts[bucket(behind.max(0))] += 1.0;
         self.rows += 1.0;
         self.seen += 1;
+        self.late += u64::from(is_late);
         self.seen == self.next
     }
 
-    /// The delay that makes enough results exact, as far as is known of them.
-    pub fn delay(&mut self, Results { rows_each, inexact }: Results) -> Interval {
+    /// The delay that makes enough results exact, as far as is known of them after so much `time` of rows, if that is long enough.
+    pub fn delay(&mut self, Results { rows_each, inexact, reach }: Results, time: Interval) -> Option<Interval> {
         self.next += self.next.min(APART);
-        // Where more was spoilt than is aimed at, less of what comes may be.
-        let aim = AIM * self.accuracy.misses();
-        let left = (2.0 - inexact / aim).clamp(0.0, 1.0);
+        if time < reach && self.seen < MANY {
+            return None;
+        }
+        let rows_each = rows_each.map(|rows| rows * filled(time, reach));
+        // Where more was spoilt than is aimed at, less of what comes may be. Late rows of here tell before results do.
+        let here = self.late as f64 / self.seen as f64 * rows_each.filter(|rows| rows.is_finite()).unwrap_or(1.0);
+        let inexact = inexact.max(here);
+        let (all, aim) = (self.accuracy.misses(), AIM * self.accuracy.misses());
+        let left = ((all - inexact) / (all - aim)).clamp(0.0, 1.0);
         let share = rows_each.map_or(0.0, |rows| aim * left / rows);
         let few = self.rows * share;
         let twice = |is_so: bool| if is_so { 2 } else { 1 };
@@ -79,8 +93,15 @@ impl Learner {
             self.counts.iter_mut().for_each(|rows| *rows /= 2.0);
             self.rows /= 2.0;
         }
-        Interval(delay)
+        Some(Interval(delay))
     }
+}
+
+/// By how much the rows of a result will be more than they were on average, where there was so much time of them: the first results have
+/// only what came before.
+fn filled(Interval(time): Interval, Interval(reach): Interval) -> f64 {
+    let (time, reach) = (time.max(1) as f64, reach as f64);
+    if time < reach { 2.0 * reach / time } else { time / (time - reach / 2.0) }
 }
 
 /// The number of the part that a delay belongs to.
@@ -110,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    const ONE_ROW: Results = Results { rows_each: Some(1.0), inexact: 0.0 };
+    const ONE_ROW: Results = Results { rows_each: Some(1.0), inexact: 0.0, reach: Interval::ZERO };
 
     #[test]
     fn parts_follow_each_other_and_hold_their_delays() {
@@ -128,9 +149,11 @@ mod tests {
         let (mut delay, mut late) = (None, 0);
         for row in 0..rows {
             let behind = by(row);
-            late += u64::from(delay.is_some_and(|Interval(delay)| behind > delay));
-            if learner.see(behind) {
-                delay = Some(learner.delay(Results { rows_each: Some(rows_per_result), inexact: 0.0 }));
+            let is_late = delay.is_some_and(|Interval(delay)| behind > delay);
+            late += u64::from(is_late);
+            if learner.see(behind, is_late) {
+                let results = Results { rows_each: Some(rows_per_result), ..ONE_ROW };
+                delay = learner.delay(results, Interval::ZERO);
             }
         }
         late as f64 / rows as f64
@@ -155,8 +178,8 @@ mod tests {
         let mut delays = Vec::new();
         for row in 0..600_000 {
             let most = if (200_000..400_000).contains(&row) { 1_000_000 } else { 1_000 };
-            if learner.see(random.random_range(0..most)) {
-                delays.push((row, learner.delay(ONE_ROW).0));
+            if learner.see(random.random_range(0..most), false) {
+                delays.push((row, learner.delay(ONE_ROW, Interval::ZERO).unwrap().0));
             }
         }
         let at = |row: i64| delays.iter().rev().find(|(at, _)| *at <= row).unwrap().1;
@@ -164,10 +187,38 @@ mod tests {
     }
 
     #[test]
+    fn what_was_late_here_is_made_up_for_before_results_tell() {
+        let random = &mut StdRng::seed_from_u64(3);
+        let found = late("0.9", 10.0, 100_000, |row| random.random_range(0..=100 * row as i64));
+        assert!((0.003..0.01).contains(&found), "{found}");
+    }
+
+    #[test]
     fn before_it_can_tell_it_is_careful() {
         let mut learner = Learner::new("0.999".parse().unwrap());
-        (0..FIRST - 1).for_each(|row| assert!(!learner.see(row as i64 % 100 * 10)));
-        assert!(learner.see(1000));
-        assert!(learner.delay(ONE_ROW).0 >= 2000);
+        (0..FIRST - 1).for_each(|row| assert!(!learner.see(row as i64 % 100 * 10, false)));
+        assert!(learner.see(1000, false));
+        assert!(learner.delay(ONE_ROW, Interval::ZERO).unwrap().0 >= 2000);
+    }
+
+    #[test]
+    fn results_have_more_rows_than_the_first_ones() {
+        let filled = |time: i64| filled(Interval(time), Interval(60));
+        assert_eq!([15, 30, 60, 90, 6_000].map(filled), [8.0, 4.0, 2.0, 1.5, 6_000.0 / 5_970.0]);
+    }
+
+    #[test]
+    fn it_looks_as_long_as_results_reach_but_not_at_too_many_rows() {
+        let results = |seconds: i64| Results { reach: Interval::seconds(seconds), ..ONE_ROW };
+        let said_at = |seconds: i64, rows_each_second: i64| {
+            let mut learner = Learner::new("0.9".parse().unwrap());
+            (1..100_000).find(|row| {
+                learner.see(0, false)
+                    && learner.delay(results(seconds), Interval(row * 1_000_000 / rows_each_second)).is_some()
+            })
+        };
+        assert_eq!(said_at(0, 100), Some(FIRST as i64));
+        assert_eq!(said_at(60, 100), Some(6 * APART as i64));
+        assert_eq!(said_at(60, 10_000), Some(MANY as i64));
     }
 }

@@ -92,6 +92,8 @@ struct Partition {
     watermark: Timestamp,
     /// What learns how far time stays behind the rows, and that, as far as it is known; if it is learnt.
     learner: Option<(Learner, Option<Interval>)>,
+    /// The time of the first row, if it is learnt.
+    first: Option<Timestamp>,
     bad_rows: u64,
     is_silence_told: bool,
     state: PartitionState,
@@ -128,6 +130,7 @@ impl SourceReader {
                 let delay = (strategy.delay > Interval(0)).then_some(strategy.delay);
                 Some((Learner::new(strategy.accuracy?), delay))
             }),
+            first: None,
             bad_rows: 0,
             is_silence_told: false,
             state: PartitionState::Active,
@@ -434,12 +437,15 @@ impl Partition {
             let t = Timestamp(times[row]);
             met[row] = watermark;
             is_behind |= t < watermark;
-            let is_time = learner.see(if highest == Timestamp::MIN { 0 } else { highest.0 - t.0 });
+            let is_time = learner.see(if highest == Timestamp::MIN { 0 } else { highest.0 - t.0 }, t < watermark);
             highest = highest.max(t);
+            let first = *self.first.get_or_insert(t);
             if is_time {
-                let learnt = learner.delay(counters.results());
-                self.progress.tell_lateness(delay.unwrap_or(Interval(0)), learnt);
-                delay = Some(learnt);
+                let time = Interval(highest.0.saturating_sub(first.0));
+                if let Some(learnt) = learner.delay(counters.results(), time) {
+                    self.progress.tell_lateness(delay.unwrap_or(Interval(0)), learnt);
+                    delay = Some(learnt);
+                }
             }
             if let Some(delay) = delay {
                 watermark = watermark.max(highest.minus(delay));

@@ -4,7 +4,7 @@ use std::{ops::Range, sync::Arc};
 
 use arrow_array::{ArrayRef, BooleanArray, cast::AsArray};
 use thalweg_core::{
-    Error, Result,
+    Error, Interval, Result,
     aggregate::{Addends, Aggregate as Function, Amounts, Pick, Slide, Totals},
     operator::MadeOf,
 };
@@ -190,7 +190,11 @@ impl Asked {
         let sees_itself = |looked: &Looked| !(looked.frame.excludes_row || looked.frame.excludes_base);
         MadeOf::Around {
             has_itself: self.is_base_seen && self.frames.iter().any(sees_itself),
-            is_endless: self.frames.iter().any(|looked| looked.frame.is_unbounded()),
+            reach: self
+                .frames
+                .iter()
+                .map(|looked| looked.frame.reach())
+                .try_fold(Interval::ZERO, |most, reach| Some(most.max(reach?))),
         }
     }
 

@@ -109,6 +109,13 @@ impl Frame {
         }
     }
 
+    /// How far apart the first and the last row may be that it sees, the row itself among them, as far as times say that; `None` where it
+    /// sees all before its end.
+    pub fn reach(&self) -> Option<Interval> {
+        let back = self.back().filter(|_| !self.is_unbounded())?;
+        Some(Interval(back.saturating_add(self.ahead())))
+    }
+
     /// How far behind a row those may be that see it: from where to where; `None` where that has no end.
     pub fn seen_from(&self) -> (i64, Option<i64>) {
         match self.bounds {

@@ -371,7 +371,7 @@ impl IntervalJoin {
 impl Operator for IntervalJoin {
     fn searches(&self) -> Option<MadeOf> {
         Some(match self.kind {
-            JoinKind::Semi | JoinKind::Anti => MadeOf::Around { has_itself: false, is_endless: false },
+            JoinKind::Semi | JoinKind::Anti => MadeOf::Around { has_itself: false, reach: Some(self.distance.reach()) },
             _ => MadeOf::Pair,
         })
     }

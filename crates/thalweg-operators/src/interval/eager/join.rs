@@ -255,7 +255,7 @@ impl EagerJoin {
 impl Operator for EagerJoin {
     fn searches(&self) -> Option<MadeOf> {
         Some(match self.kind {
-            JoinKind::Semi | JoinKind::Anti => MadeOf::Around { has_itself: false, is_endless: false },
+            JoinKind::Semi | JoinKind::Anti => MadeOf::Around { has_itself: false, reach: Some(self.distance.reach()) },
             _ => MadeOf::Pair,
         })
     }
