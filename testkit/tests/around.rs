@@ -92,7 +92,7 @@ const OF_ORDER: [Function; 8] = [
 ];
 
 /// Aggregates by what they need: totals, states of blocks, values that come and go, and some rows. The first one says which rows there are.
-const NEEDS: [Function; 7] = [
+const NEEDS: [Function; 10] = [
     ("string_agg(CAST(id AS STRING), ',')", |rows| {
         let ids: Vec<String> = rows.iter().map(|row| row.id.to_string()).collect();
         text((!ids.is_empty()).then(|| ids.join(",")).as_deref())
@@ -103,6 +103,9 @@ const NEEDS: [Function; 7] = [
     ("max(v)", |rows| show(values(rows).into_iter().max())),
     ("median(v)", |rows| float(percentile(values(rows), 0.5))),
     ("last_value(id)", |rows| show(rows.last().map(|row| row.id))),
+    ("percentile_cont(v, 0.25)", |rows| float(percentile(values(rows), 0.25))),
+    ("first_value(v) IGNORE NULLS", |rows| show(values(rows).into_iter().next())),
+    ("nth_value(id, -2) FILTER (WHERE b)", |rows| show(marked(rows).nth_back(1).map(|row| row.id))),
 ];
 
 fn values(rows: &[Row]) -> Vec<i64> {

@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt::Debug, ops::Range};
 
-use arrow_array::{ArrayRef, BooleanArray};
+use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use arrow_schema::{DataType, FieldRef};
 
@@ -55,7 +55,7 @@ pub enum Pick {
 
 /// What can be computed for a window from what it was for the one before: of rows that come and go, each is looked at twice, however
 /// many windows see it.
-pub trait Slide {
+pub trait Slide: Send + Sync {
     /// The results of windows; `None` if these values cannot be followed.
     fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>>;
 }
@@ -67,15 +67,21 @@ pub struct Windows<'a> {
     pub arguments: &'a [ArrayRef],
     /// Which rows count: those for which it is true, or all.
     pub filter: Option<&'a BooleanArray>,
-    /// Which rows each window sees. That goes fast where neither end moves back.
+    /// Which rows each window sees. That goes fast where neither end moves far.
     pub windows: &'a [Range<usize>],
     /// From which row on there is one for each window that it alone sees, behind the others, if there are such.
     pub own: Option<usize>,
-    /// For each window rows between its ends that it does not see, if there are such.
+    /// For each window rows between its ends that it does not see, perhaps none, in whose place the one stands that it alone sees; where there
+    /// are no windows with such rows, perhaps for none.
     pub lacks: &'a [Range<usize>],
 }
 
 impl Windows<'_> {
+    /// Whether the filter lets a row count.
+    pub fn is_counted(&self, row: usize) -> bool {
+        self.filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
+    }
+
     /// Follows the windows, and says what there is in each: `change` is told of a row whether it comes or goes, and `result` is asked for each
     /// window.
     ///
@@ -90,12 +96,14 @@ impl Windows<'_> {
         let mut results = Vec::with_capacity(self.windows.len());
         for (number, window) in self.windows.iter().enumerate() {
             let window = window.start..window.end.max(window.start);
-            if window.start < near.start || window.end < near.end || window.start >= near.end {
-                // Nothing of the last one stays, or it moved back.
+            if window.start >= near.end || window.end <= near.start {
+                // Nothing of the last one stays.
                 change(state, std::mem::replace(&mut near, window.start..window.start), false)?;
             }
-            change(state, near.end..window.end, true)?;
-            change(state, near.start..window.start, false)?;
+            change(state, window.start..near.start.max(window.start), true)?;
+            change(state, near.end..window.end.max(near.end), true)?;
+            change(state, near.start..window.start.max(near.start), false)?;
+            change(state, window.end..near.end.max(window.end), false)?;
             near = window;
             let own = self.own.map(|first| first + number..first + number + 1);
             let lacked = self.lacks.get(number);

@@ -11,7 +11,7 @@
 //! * [`event`]: what travels on a pipe
 //! * [`operator`]: behaviour, the second waist of the engine
 //! * [`snapshot`], [`state`]: what outlives a batch, by key group
-//! * [`expression`], [`aggregate`]: values computed from batches
+//! * [`expression`], [`aggregate`], [`ranked`]: values computed from batches
 //! * [`connector`]: where rows come from and go to
 
 pub mod aggregate;
@@ -24,6 +24,7 @@ pub mod expression;
 pub mod near;
 pub mod operator;
 pub mod positions;
+pub mod ranked;
 pub mod selection;
 pub mod snapshot;
 pub mod state;

@@ -20,6 +20,7 @@ use thalweg_core::{
 use super::{
     groups::{group, kept, slice},
     merging::together,
+    picked::Picked,
 };
 use crate::error::from_datafusion;
 
@@ -47,14 +48,14 @@ struct Plan {
     /// Whether rows come as they are to be sorted.
     is_sorted: bool,
     /// The row that it takes its value of, if that is all.
-    pick: Option<Pick>,
+    picked: Option<Picked>,
     /// Whether its accumulators take rows away as they take them in, in any order.
     is_followed: bool,
 }
 
 impl Collected {
     /// A function whose accumulators take `columns`: its arguments, then one column per sort key. Where it `is_sorted`, rows come in the
-    /// order that it sees them in, and it may `pick` one of them.
+    /// order that it sees them in, and it may take its value of one of them.
     ///
     /// Errors: `Error::Query` if the columns cannot be sorted.
     pub fn new(
@@ -63,13 +64,13 @@ impl Collected {
         options: Vec<SortOptions>,
         is_distinct: bool,
         is_sorted: bool,
-        pick: Option<Pick>,
+        picked: Option<Picked>,
     ) -> Result<Self> {
         let is_followed = options.is_empty()
             && !is_distinct
             && FOLLOWED.contains(&function.fun().name())
             && function.create_accumulator().is_ok_and(|accumulator| accumulator.supports_retract_batch());
-        let plan = Plan { function, columns, options, is_distinct, is_sorted, pick, is_followed };
+        let plan = Plan { function, columns, options, is_distinct, is_sorted, picked, is_followed };
         plan.converters()?;
         Ok(Self(Arc::new(plan)))
     }
@@ -96,11 +97,11 @@ impl Aggregate for Collected {
     }
 
     fn pick(&self) -> Option<Pick> {
-        self.0.pick
+        self.0.picked.filter(|picked| !picked.skips_nulls).map(|picked| picked.pick)
     }
 
     fn slide(&self) -> Option<&dyn Slide> {
-        self.0.is_followed.then_some(self)
+        (self.0.is_followed || self.0.picked.is_some()).then_some(self)
     }
 
     fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
@@ -110,6 +111,9 @@ impl Aggregate for Collected {
 
 impl Slide for Collected {
     fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
+        if let Some(picked) = self.0.picked {
+            return picked.results(windows).map(Some);
+        }
         let function = &self.0.function;
         // What does not count is never there.
         let some = |rows: Range<usize>| {

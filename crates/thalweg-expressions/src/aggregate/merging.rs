@@ -9,7 +9,7 @@ use datafusion_expr::Accumulator as RowAccumulator;
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 use thalweg_core::{
     Result,
-    aggregate::{Accumulator, Aggregate, Exactness},
+    aggregate::{Accumulator, Aggregate, Exactness, Slide},
 };
 
 use super::groups::{group, kept, slice};
@@ -42,36 +42,48 @@ pub fn is_merging(name: &str, arguments: &[DataType], is_distinct: bool) -> bool
 }
 
 /// A function of DataFusion with one row accumulator per group.
-pub struct Merging(Arc<AggregateFunctionExpr>);
+pub struct Merging {
+    function: Arc<AggregateFunctionExpr>,
+    slide: Option<Box<dyn Slide>>,
+}
 
 impl Merging {
-    /// The function as DataFusion has planned it.
-    pub fn new(function: AggregateFunctionExpr) -> Self {
-        Self(Arc::new(function))
+    /// The function as DataFusion has planned it, and what follows windows for it, if there is such.
+    pub fn new(function: AggregateFunctionExpr, slide: Option<Box<dyn Slide>>) -> Self {
+        Self { function: Arc::new(function), slide }
     }
 }
 
 impl fmt::Debug for Merging {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Merging({})", self.0.name())
+        write!(f, "Merging({})", self.function.name())
     }
 }
 
 impl Aggregate for Merging {
     fn output(&self) -> DataType {
-        self.0.field().data_type().clone()
+        self.function.field().data_type().clone()
     }
 
     fn state(&self) -> Result<Vec<FieldRef>> {
-        self.0.state_fields().map_err(|e| from_datafusion(&e))
+        self.function.state_fields().map_err(|e| from_datafusion(&e))
     }
 
     fn exactness(&self) -> Exactness {
         Exactness::Exact
     }
 
+    fn slide(&self) -> Option<&dyn Slide> {
+        self.slide.as_deref()
+    }
+
     fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(PerGroup { function: Arc::clone(&self.0), state: self.state()?, groups: Vec::new(), bytes: 0 }))
+        Ok(Box::new(PerGroup {
+            function: Arc::clone(&self.function),
+            state: self.state()?,
+            groups: Vec::new(),
+            bytes: 0,
+        }))
     }
 }
 

@@ -9,6 +9,8 @@ mod collected;
 mod groups;
 mod merging;
 mod named;
+mod percentile;
+mod picked;
 
 use std::sync::Arc;
 
@@ -24,7 +26,7 @@ use datafusion_physical_expr::{
 };
 use thalweg_core::{
     Error, Result,
-    aggregate::{Aggregate, Pick, Signature},
+    aggregate::{Aggregate, Signature},
     error::Subject,
     expression::Expression,
 };
@@ -172,7 +174,8 @@ fn foreign(
     if merging::is_merging(name, kinds, params.distinct) {
         let built = build(call, input, params.distinct)?;
         let arguments = compile_all(&params.args, input)?;
-        return Ok(Call { function: Arc::new(merging::Merging::new(built)), arguments, filter });
+        let slide = kinds.first().and_then(|kind| percentile::percentile(name, params, kind));
+        return Ok(Call { function: Arc::new(merging::Merging::new(built, slide)), arguments, filter });
     }
     if params.order_by.is_empty() && !params.distinct && !comes_in_order && collected::needs_order(name) {
         return Err(Error::query(format!("{name} depends on the order of rows, and none is given"))
@@ -187,7 +190,7 @@ fn foreign(
     columns.extend(kinds_of(order.clone().map(|key| &key.expr), input)?);
     let options = order.map(|key| arrow_schema::SortOptions::new(!key.asc, key.nulls_first)).collect();
     let is_sorted = comes_in_order && collected::needs_order(name);
-    let pick = if is_sorted { picked(name, params) } else { None };
+    let pick = if is_sorted { picked::picked(name, params) } else { None };
     let function = collected::Collected::new(built, columns, options, params.distinct, is_sorted, pick)?;
     Ok(Call { function: Arc::new(function), arguments, filter })
 }
@@ -198,22 +201,6 @@ fn has_number(params: &AggregateFunctionParams) -> Result<()> {
         Some(Expr::Literal(ScalarValue::Int64(Some(number)), _)) if *number != 0 => Ok(()),
         _ => Err(Error::query("nth_value takes the number of a row: 1 is the first one, -1 the last one")
             .with_hint("write nth_value(v, 2)")),
-    }
-}
-
-/// Which row a function takes its value of, where rows come in its order.
-fn picked(name: &str, params: &AggregateFunctionParams) -> Option<Pick> {
-    if params.null_treatment == Some(NullTreatment::IgnoreNulls) {
-        return None;
-    }
-    match (name, params.args.as_slice()) {
-        ("first_value", [_]) => Some(Pick::First(0)),
-        ("last_value", [_]) => Some(Pick::Last(0)),
-        ("nth_value", [_, Expr::Literal(ScalarValue::Int64(Some(number)), _)]) => {
-            let before = usize::try_from(number.unsigned_abs().checked_sub(1)?).ok()?;
-            Some(if *number > 0 { Pick::First(before) } else { Pick::Last(before) })
-        }
-        _ => None,
     }
 }
 

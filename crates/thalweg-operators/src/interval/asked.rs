@@ -42,8 +42,8 @@ pub struct Looked {
     pub frame: Frame,
     /// Which of the aggregates.
     pub calls: Range<usize>,
-    /// Whether rows that are seen follow each other, so that totals will do.
-    pub is_contiguous: bool,
+    /// Whether rows that are seen follow each other, perhaps but for a hole and the row itself, so that totals will do.
+    pub has_spans: bool,
     /// Whether there are such that need all rows of each window.
     pub needs_all: bool,
     /// Whether these may be found from states of blocks of rows.
@@ -52,21 +52,16 @@ pub struct Looked {
     pub slides: bool,
     /// Whether rows that are seen for ever may go, and what they come to stays.
     pub has_past: bool,
-    /// Whether a row sees itself although it does not stand among those that may be seen.
+    /// Whether a row sees itself although it does not stand among the rows of its span that it sees.
     pub adds_own: bool,
-    /// What it does not see of what stands between those that it sees, which follow each other but for that.
+    /// What it does not see of what stands between those that it sees.
     pub hole: Option<Hole>,
 }
 
 impl Looked {
-    /// Whether what a row sees follows each other, perhaps but for a hole.
-    pub fn has_spans(&self) -> bool {
-        self.is_contiguous || self.hole.is_some()
-    }
-
-    /// Whether a row that sees itself is not among those of its span that it sees.
-    pub fn is_own_apart(&self) -> bool {
-        self.adds_own || self.hole == Some(Hole::Time) && self.frame.sees_itself()
+    /// Whether what a row sees follows each other without a hole.
+    pub fn is_contiguous(&self) -> bool {
+        self.has_spans && self.hole.is_none()
     }
 }
 
@@ -153,13 +148,13 @@ impl Asked {
             let frame = frame.clone().simplified();
             Looked {
                 calls: first - count..first,
-                is_contiguous: frame.is_contiguous(is_base_seen),
+                has_spans: frame.has_spans(is_base_seen),
                 hole: frame.hole(is_base_seen),
                 needs_all: false,
                 has_blocks: false,
                 slides: false,
                 has_past: false,
-                adds_own: !is_base_seen && frame.sees_itself(),
+                adds_own: frame.adds_own(is_base_seen),
                 frame,
             }
         };
@@ -170,16 +165,16 @@ impl Asked {
         for looked in &mut frames {
             let others = looked.calls.clone().filter(|call| summed[*call].is_none());
             let (sliding, others): (Vec<_>, Vec<_>) =
-                others.partition(|call| looked.has_spans() && functions[*call].slide().is_some());
+                others.partition(|call| looked.has_spans && functions[*call].slide().is_some());
             looked.slides = !sliding.is_empty();
             looked.needs_all = !others.is_empty();
-            if looked.has_spans() {
+            if looked.has_spans {
                 let merges = others.iter().map(|call| can_merge(functions[*call].as_ref()));
                 let merges = merges.collect::<Result<Vec<_>>>()?.into_iter().all(|merges| merges);
                 let picks = looked.calls.clone().any(|call| matches!(summed[call], Some(Summed::Row(_))));
                 looked.has_blocks = looked.needs_all && merges;
                 looked.has_past =
-                    looked.is_contiguous && looked.frame.is_unbounded() && merges && !looked.slides && !picks;
+                    looked.is_contiguous() && looked.frame.is_unbounded() && merges && !looked.slides && !picks;
             }
         }
         Ok(Self { functions, layout, frames, kinds, summed, is_base_seen })
@@ -251,7 +246,7 @@ impl Asked {
     /// Whether all that is asked for are totals over rows within a span of time, so that these may be sorted whenever they are looked at.
     pub fn can_sweep(&self) -> bool {
         let is_total = |summed: &Option<Summed>| matches!(summed, Some(Summed::Rows | Summed::Total(_)));
-        let has_span = |looked: &Looked| looked.is_contiguous && looked.frame.has_span();
+        let has_span = |looked: &Looked| looked.is_contiguous() && looked.frame.has_span();
         self.frames.iter().all(has_span) && self.summed.iter().all(is_total)
     }
 
@@ -295,8 +290,8 @@ fn totals(inputs: &[OverInput], layout: &Layout, frames: &[Looked]) -> Result<(V
     let frame_of = |call: usize| frames.iter().find(|looked| looked.calls.contains(&call));
     for (call, columns) in layout.calls.iter().enumerate() {
         let function = &inputs[0].calls[call].function;
-        let has_spans = frame_of(call).is_some_and(Looked::has_spans);
-        let frame = frame_of(call).filter(|looked| looked.is_contiguous);
+        let has_spans = frame_of(call).is_some_and(|looked| looked.has_spans);
+        let frame = frame_of(call).filter(|looked| looked.is_contiguous());
         // A frame of times has all rows of a time or none; but a row that is not in the line may have a time of its own.
         if frame.is_some_and(|looked| looked.frame.is_of_times() && !looked.adds_own) && counts_times(inputs, call) {
             let place = kinds.iter().position(|kind| kind.is_of_times).unwrap_or(kinds.len());

@@ -172,7 +172,7 @@ impl Chunk {
         sorter.by_key(bases, &mut self.order);
         self.find_keys(bases);
         let own = self.reset(bases, asked, kept)?;
-        for (frame, looked) in asked.frames.iter().enumerate().filter(|(_, looked)| looked.has_spans()) {
+        for (frame, looked) in asked.frames.iter().enumerate().filter(|(_, looked)| looked.has_spans) {
             self.look_around(Around { asked, frame, own: &own }, bases, lines);
             self.pick(frame, looked, bases, asked, lines);
         }
@@ -222,7 +222,7 @@ impl Chunk {
         self.settled = vec![Settled::default(); asked.frames.len()];
         self.unsure = asked.frames.iter().map(|_| Unsure::default()).collect();
         self.seen.resize_with(asked.frames.len(), Default::default);
-        let needs_own = |looked: &Looked| looked.adds_own && looked.is_contiguous || looked.hole.is_some();
+        let needs_own = |looked: &Looked| looked.adds_own || looked.hole.is_some();
         if asked.frames.iter().any(needs_own) { asked.amounts(kept, bases, 0..bases.len()) } else { Ok(Vec::new()) }
     }
 
@@ -239,14 +239,9 @@ impl Chunk {
                     let Spans { starts, ends, .. } = &self.spans[frame];
                     let (row, seen) = (self.order[place] as usize, starts[place]..ends[place]);
                     let base = &bases[row];
-                    // Of rows that follow each other the hole is empty, where a row would stand that is seen and not among them.
-                    let near = || line.place(base, seen.end).clamp(seen.start, seen.end);
-                    let hole = match looked.hole {
-                        None if looked.adds_own => near()..near(),
-                        None => seen.end..seen.end,
-                        Some(hole) => self.hole(hole, frame, place, line, base),
-                    };
-                    let (before, own) = (hole.start - seen.start, usize::from(looked.is_own_apart()));
+                    let hole = self.hole(looked, frame, place, line, base);
+                    let is_apart = looked.adds_own && self.spans[frame].owns(place);
+                    let (before, own) = (hole.start - seen.start, usize::from(is_apart));
                     let count = before + own + (seen.end - hole.end);
                     let number = match pick {
                         Pick::First(number) => Some(number),
@@ -263,15 +258,19 @@ impl Chunk {
         }
     }
 
-    /// Where what a row does not see is in its line.
-    fn hole(&self, hole: Hole, frame: usize, place: usize, line: &Line, base: &Entry) -> Range<usize> {
-        let Spans { ends, holes, .. } = &self.spans[frame];
-        match hole {
-            Hole::Itself => {
-                let own = line.place(base, ends[place]);
-                own..own + 1
-            }
-            Hole::Time => holes[0][place]..holes[1][place],
+    /// Where what a row does not see is in its line; of rows that follow each other that is empty, where the row would stand if it is seen
+    /// and not among them.
+    fn hole(&self, looked: &Looked, frame: usize, place: usize, line: &Line, base: &Entry) -> Range<usize> {
+        let Spans { starts, ends, holes: [first, last], .. } = &self.spans[frame];
+        if let (Some(first), Some(last)) = (first.get(place), last.get(place)) {
+            return *first..*last;
+        }
+        let own = || line.place(base, ends[place]);
+        let near = || own().clamp(starts[place], ends[place]);
+        match looked.hole {
+            Some(_) => own()..own() + 1,
+            None if looked.adds_own => near()..near(),
+            None => ends[place]..ends[place],
         }
     }
 
@@ -328,25 +327,23 @@ impl Chunk {
         self.search.visited += (near.start.abs_diff(last.start) + near.end.abs_diff(last.end)) as u64;
         let found = spans.starts[places.clone()].iter().zip(&spans.ends[places.clone()]);
         let found: usize = found.map(|(start, end)| end - start).sum();
-        let [first, last] = &spans.holes;
-        let lacking = match looked.hole {
-            None => 0,
-            Some(Hole::Itself) => places.len(),
-            Some(Hole::Time) => {
-                let lacking: usize =
-                    first[places.clone()].iter().zip(&last[places.clone()]).map(|(start, end)| end - start).sum();
-                lacking.saturating_sub(if looked.frame.sees_itself() { places.len() } else { 0 })
-            }
+        let [first, last] = spans.holes.each_ref().map(|ends| ends.get(places.clone()).unwrap_or(&[]));
+        let lacking: usize = match looked.hole {
+            Some(Hole::Itself) if first.is_empty() => places.len(),
+            _ => first.iter().zip(last).map(|(start, end)| end - start).sum(),
         };
-        self.search.found += found.saturating_sub(lacking) as u64;
+        let adds_own = asked.is_base_seen && looked.adds_own;
+        let own = if adds_own { places.clone().filter(|place| spans.owns(*place)).count() } else { 0 };
+        self.search.found += (found + own).saturating_sub(lacking) as u64;
         calls.iter().for_each(|call| self.sum(*call, around, places.clone(), line));
     }
 
     /// Finds the totals of an aggregate for the rows of one key.
     fn sum(&mut self, call: usize, around: Around<'_>, places: Range<usize>, line: &Line) {
-        let (Around { asked, frame, own }, Looked { adds_own, hole, frame: bounds, .. }) = (around, around.looked());
-        let Spans { starts, ends, holes, .. } = &self.spans[frame];
-        let (order, starts, ends) = (&self.order[places.clone()], &starts[places.clone()], &ends[places.clone()]);
+        let (Around { asked, frame, own }, Looked { adds_own, hole, .. }) = (around, around.looked());
+        let (spans, order) = (&self.spans[frame], &self.order[places.clone()]);
+        let (starts, ends) = (&spans.starts[places.clone()], &spans.ends[places.clone()]);
+        let holes = spans.holes.each_ref().map(|ends| ends.get(places.clone()).unwrap_or(&[]));
         let (found, unsure) = (&mut self.totals[call], &mut self.unsure[frame]);
         let kind = match asked.summed[call] {
             Some(Summed::Total(kind) | Summed::Times(kind)) => Some(kind),
@@ -370,16 +367,15 @@ impl Chunk {
                 Some((running, gone)) => running.one(range.start + gone..range.end + gone),
                 None => Some(Total { count: range.len() as u64, sum: 0 }),
             };
-            let total = match (total, hole) {
-                (Some(total), Some(Hole::Itself)) => own().and_then(|own| total.minus(own)),
-                (Some(total), Some(Hole::Time)) => {
-                    let [start, end] = holes.each_ref().map(|ends| ends[places.start + number]);
-                    let others = lacking(start..end).and_then(|lacking| total.minus(lacking));
-                    if bounds.sees_itself() { others.and_then(|others| others.plus(own()?)) } else { others }
+            let others = match (total, holes.map(|ends| ends.get(number))) {
+                (Some(total), [Some(start), Some(end)]) => {
+                    lacking(*start..*end).and_then(|lacking| total.minus(lacking))
                 }
-                (Some(total), None) if *adds_own => own().and_then(|own| total.plus(own)),
+                (Some(total), _) if *hole == Some(Hole::Itself) => own().and_then(|own| total.minus(own)),
                 (total, _) => total,
             };
+            let sees_own = *adds_own && spans.owns(places.start + number);
+            let total = if sees_own { others.and_then(|others| others.plus(own()?)) } else { others };
             match total {
                 Some(total) => found.put(row, total),
                 None => {
@@ -447,7 +443,7 @@ impl Chunk {
                     looked.frame.rows(&base, line, asked.is_base_seen, near, &mut seen.rows);
                     // Those of frames without gaps were found before.
                     let rows = seen.rows.len() - seen.groups.len();
-                    self.search.found += if looked.has_spans() { 0 } else { rows as u64 };
+                    self.search.found += if looked.has_spans { 0 } else { rows as u64 };
                     seen.groups.resize(seen.rows.len(), number);
                 }
             }
@@ -472,7 +468,9 @@ impl Chunk {
         let end = self.done + same;
         let (order, spans) = (&self.order[self.done..end], &self.spans[frame]);
         let (starts, ends) = (&spans.starts[self.done..end], &spans.ends[self.done..end]);
-        let all = starts[0]..ends[same - 1].max(starts[0]);
+        // Where frames have a size and leave rows out, one may begin before the one before it.
+        let first = starts.iter().copied().min().unwrap_or(0);
+        let all = first..ends[same - 1].max(first);
         let seen = starts.iter().zip(ends).map(|(start, end)| end - start).sum();
         let blocks_pay = looked.has_blocks && blocks::pay(same, all.len(), seen);
         let following_pays = looked.slides && seen > 2 * (all.len() + same);
@@ -482,7 +480,8 @@ impl Chunk {
         let seen: usize = unsure.iter().map(|place| ends[*place] - starts[*place]).sum();
         let sure_pays = can_follow && !unsure.is_empty() && seen > 2 * (all.len() + unsure.len());
         self.settled[frame] = Settled { end, ..Settled::default() };
-        if all.len() > TOGETHER || !(blocks_pay || following_pays || sure_pays) {
+        let lacks_own = looked.adds_own && !(self.done..end).all(|place| spans.owns(place));
+        if lacks_own || all.len() > TOGETHER || !(blocks_pay || following_pays || sure_pays) {
             return Ok(0);
         }
         self.search.visited += all.len() as u64;
@@ -491,11 +490,12 @@ impl Chunk {
         let mut rows: Vec<At> = lines.line(key).rows()[all.clone()].iter().map(|entry| entry.at).collect();
         let line = lines.line(key);
         let hole = |place: usize| {
-            let hole = self.hole(looked.hole?, frame, self.done + place, line, &bases[order[place] as usize]);
+            (looked.hole.is_some() || looked.adds_own).then_some(())?;
+            let hole = self.hole(looked, frame, self.done + place, line, &bases[order[place] as usize]);
             Some(hole.start - all.start..hole.end - all.start)
         };
         let lacks: Vec<Range<usize>> = (0..same).map_while(hole).collect();
-        let own = looked.is_own_apart().then_some(rows.len());
+        let own = looked.adds_own.then_some(rows.len());
         if own.is_some() {
             rows.extend(order.iter().map(|number| self.rows[*number as usize]));
         }

@@ -32,8 +32,11 @@ pub struct Spans {
     pub starts: Vec<usize>,
     /// Where they end.
     pub ends: Vec<usize>,
-    /// Where the rows of their own times begin and end, where these are left out.
+    /// Where what they do not see in between begins and ends, where that is not looked for when it is wanted: their own times, or where
+    /// frames have a size.
     pub holes: [Vec<usize>; 2],
+    /// Whether each sees itself, where a row that is not among those of its span may have others behind it that fill its frame.
+    pub owns: Vec<bool>,
     /// Of one key, from where and up to where in time each looks.
     limits: [Vec<i64>; 2],
 }
@@ -64,13 +67,19 @@ impl Spans {
         self.starts.clear();
         self.ends.clear();
         self.holes.iter_mut().for_each(Vec::clear);
+        self.owns.clear();
+    }
+
+    /// Whether a row that is not among those of its span is seen by itself.
+    pub fn owns(&self, place: usize) -> bool {
+        self.owns.get(place).is_none_or(|owns| *owns)
     }
 
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
         let limits: usize = self.limits.iter().map(Vec::capacity).sum();
         let holes: usize = self.holes.iter().map(Vec::capacity).sum();
-        (self.starts.capacity() + self.ends.capacity() + limits + holes) * size_of::<usize>()
+        (self.starts.capacity() + self.ends.capacity() + limits + holes) * size_of::<usize>() + self.owns.capacity()
     }
 }
 
@@ -173,27 +182,25 @@ impl Frame {
         is_within && !self.excludes_row
     }
 
-    /// Whether the rows that a row sees, but for itself where it is not in the line, follow each other there.
-    pub fn is_contiguous(&self, is_in_line: bool) -> bool {
-        // Where it is not there, and among those that count, it may stand between them.
-        let is_complete = (self.most.is_none() || is_in_line || !self.sees_itself()) && !self.excludes_time;
-        // So many rows before it end with the one before it.
-        let may_lack_itself = matches!(self.bounds, FrameBounds::Rows(_));
-        is_complete && (!is_in_line || (!self.excludes_row || may_lack_itself) && !self.excludes_base)
+    /// Whether the rows that a row sees follow each other in the line, but perhaps for a [hole](Self::hole) and for the row itself.
+    /// `is_in_line` says whether rows of the first input are there.
+    pub fn has_spans(&self, is_in_line: bool) -> bool {
+        !(is_in_line && self.excludes_base)
     }
 
-    /// What is left out of the line between the rows that a row sees, if these follow each other but for that. `is_in_line` says whether the
-    /// row is there.
+    /// What is left out of the line between the rows that a row sees.
     pub fn hole(&self, is_in_line: bool) -> Option<Hole> {
-        if self.is_contiguous(is_in_line) || self.most.is_some() {
-            return None;
+        match self.bounds {
+            // So many rows before it end with the one before it, or with the last of an earlier time.
+            FrameBounds::Rows(_) => None,
+            FrameBounds::Range { .. } if self.excludes_time => Some(Hole::Time),
+            FrameBounds::Range { .. } => (is_in_line && self.excludes_row).then_some(Hole::Itself),
         }
-        let has_row = Self { excludes_row: false, ..self.clone() };
-        if has_row.is_contiguous(is_in_line) {
-            return is_in_line.then_some(Hole::Itself);
-        }
-        let has_time = Self { excludes_time: false, ..has_row };
-        (has_time.is_contiguous(is_in_line) && self.is_of_times()).then_some(Hole::Time)
+    }
+
+    /// Whether a row sees itself although it is not among the rows of the line that it sees.
+    pub fn adds_own(&self, is_in_line: bool) -> bool {
+        self.sees_itself() && (!is_in_line || self.excludes_time)
     }
 
     /// The same without clauses that change nothing: nothing can be left out of the row's own time where no row of it is seen.
@@ -207,13 +214,13 @@ impl Frame {
     pub fn spans<'a>(
         &self,
         times: &[i64],
-        bases: impl Iterator<Item = &'a Entry>,
+        bases: impl Iterator<Item = &'a Entry> + Clone,
         line: &Line,
         is_in_line: bool,
         near: &mut Range<usize>,
         spans: &mut Spans,
     ) {
-        let Spans { starts, ends, holes, limits } = spans;
+        let Spans { starts, ends, holes, limits, .. } = spans;
         let first = starts.len();
         match self.bounds {
             FrameBounds::Range { from, to } => {
@@ -231,15 +238,21 @@ impl Frame {
                     ends.extend_from_slice(&starts[first..]);
                 }
                 if self.excludes_time {
+                    // How many rows are earlier than each, and how many are not later.
                     to_limits.clear();
                     to_limits.extend(times.iter().map(|time| time.saturating_add(1)));
                     let near = ends[first..].first().map_or(near.end, |end| *end);
                     line.passed([times, to_limits], [near, near], holes.each_mut());
                 }
             }
+            FrameBounds::Rows(before) if self.excludes_time => {
+                line.passed([times, times], [near.end, near.end], [starts, ends]);
+                let before = before.unwrap_or(usize::MAX);
+                starts[first..].iter_mut().for_each(|start| *start = start.saturating_sub(before));
+            }
             FrameBounds::Rows(before) => {
                 let mut own = near.end;
-                for base in bases {
+                for base in bases.clone() {
                     own = line.place(base, own);
                     starts.push(own.saturating_sub(before.unwrap_or(usize::MAX)));
                     ends.push(own + usize::from(is_in_line && !self.excludes_row));
@@ -250,10 +263,50 @@ impl Frame {
             *near = *start..*end;
         }
         if let Some(most) = self.most {
-            starts[first..]
-                .iter_mut()
-                .zip(&ends[first..])
-                .for_each(|(start, end)| *start = end.saturating_sub(most).max(*start));
+            self.shorten(most, bases, line, is_in_line, first, spans);
+        }
+    }
+
+    /// Moves the beginnings of spans behind the `first` ones so far on that no more than `most` rows are seen.
+    fn shorten<'a>(
+        &self,
+        most: usize,
+        bases: impl Iterator<Item = &'a Entry>,
+        line: &Line,
+        is_in_line: bool,
+        first: usize,
+        spans: &mut Spans,
+    ) {
+        let (hole, adds_own) = (self.hole(is_in_line), self.adds_own(is_in_line));
+        let Spans { starts, ends, holes, owns, .. } = spans;
+        let spans = starts[first..].iter_mut().zip(&ends[first..]);
+        if hole.is_none() && !adds_own {
+            return spans.for_each(|(start, end)| *start = end.saturating_sub(most).max(*start));
+        }
+        let mut near = starts.get(first).copied().unwrap_or(0);
+        for (place, base) in (first..).zip(bases) {
+            let (start, end) = (starts[place], ends[place]);
+            let left_out = match hole {
+                Some(Hole::Time) => holes[0][place]..holes[1][place],
+                Some(Hole::Itself) | None => {
+                    near = line.place(base, near);
+                    let own = near.clamp(start, end);
+                    own..(own + usize::from(hole.is_some())).min(end)
+                }
+            };
+            let behind = end - left_out.end;
+            let is_full = behind >= most;
+            let left_out = if is_full { end - most..end - most } else { left_out };
+            if hole != Some(Hole::Time) {
+                holes[0].push(0);
+                holes[1].push(0);
+            }
+            (holes[0][place], holes[1][place]) = (left_out.start, left_out.end);
+            let before = if is_full { 0 } else { most - behind - usize::from(adds_own) };
+            starts[place] = left_out.start.saturating_sub(before).max(start);
+            if adds_own {
+                owns.push(!is_full);
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use arrow_schema::DataType;
 use thalweg_core::{
     Result,
     aggregate::{Accumulator, Signature, Slide, Windows},
+    ranked::Ranked,
 };
 
 use super::{
@@ -165,64 +166,21 @@ impl<T: ArrowPrimitiveType> Slide for Sliding<T> {
         let values = column.as_primitive_opt::<T>().ok_or_else(not_a_state)?.values();
         let counting = counting(windows.arguments, windows.filter);
         let counts = |row: &usize| counting.as_ref().is_none_or(|counting| counting.value(*row));
-        let mut order: Vec<u32> = (0..values.len() as u32).collect();
-        order.sort_unstable_by(|a, b| values[*a as usize].compare(values[*b as usize]));
-        let mut places = vec![0; order.len()];
-        order.iter().zip(0..).for_each(|(row, place)| places[*row as usize] = place);
-        let at = |place: usize| values[order[place] as usize];
-        let mut present = Present::new(order.len());
-        let change = |present: &mut Present, rows: Range<usize>, comes: bool| {
-            rows.filter(counts).for_each(|row| present.change(places[row], comes));
+        let mut ranked = Ranked::new(values.len(), |one, other| values[one].compare(values[other]));
+        let change = |ranked: &mut Ranked, rows: Range<usize>, comes: bool| {
+            rows.filter(counts).for_each(|row| ranked.change(row, comes));
             Ok(())
         };
-        let results = windows.follow(&mut present, change, |present| {
-            let half = present.count / 2;
-            Ok(match present.count {
+        let results = windows.follow(&mut ranked, change, |ranked| {
+            let (half, at) = (ranked.count() / 2, |place: usize| values[ranked.nth(place)]);
+            Ok(match ranked.count() {
                 0 => None,
-                odd if odd % 2 == 1 => Some(at(present.nth(half))),
-                _ => Some(between(at(present.nth(half - 1)), at(present.nth(half)))),
+                odd if odd % 2 == 1 => Some(at(half)),
+                _ => Some(between(at(half - 1), at(half))),
             })
         })?;
         let result: PrimitiveArray<T> = results.into_iter().collect();
         Ok(Some(Arc::new(result.with_data_type(self.kind.clone()))))
-    }
-}
-
-/// Which of some places are taken: a tree of counts, in which a place is found in as many steps as their number has binary digits.
-///
-/// Source: Fenwick, "A new data structure for cumulative frequency tables" (1994).
-struct Present {
-    tree: Vec<u32>,
-    count: usize,
-}
-
-impl Present {
-    fn new(places: usize) -> Self {
-        Self { tree: vec![0; places + 1], count: 0 }
-    }
-
-    /// A place is taken, or is not any more.
-    fn change(&mut self, place: usize, is_taken: bool) {
-        let mut node = place + 1;
-        while node < self.tree.len() {
-            self.tree[node] = if is_taken { self.tree[node] + 1 } else { self.tree[node] - 1 };
-            node += node & node.wrapping_neg();
-        }
-        self.count = if is_taken { self.count + 1 } else { self.count - 1 };
-    }
-
-    /// The place that is taken and has so many before it that are.
-    fn nth(&self, before: usize) -> usize {
-        let (mut node, mut left) = (0, before as u32);
-        let mut step = 1 << (self.tree.len().max(2) - 1).ilog2();
-        while step > 0 {
-            if let Some(count) = self.tree.get(node + step).filter(|count| **count <= left) {
-                left -= count;
-                node += step;
-            }
-            step /= 2;
-        }
-        node
     }
 }
 
