@@ -8,10 +8,10 @@ use datafusion_expr::{
     expr::{WindowFunction, WindowFunctionParams},
     lit,
     planner::{ExprPlanner, PlannerResult, RawWindowExpr},
-    when,
 };
 use thalweg_core::Error;
 
+use super::otherwise;
 use crate::windowing::ours;
 
 /// Plans calls of window functions.
@@ -68,7 +68,7 @@ impl ExprPlanner for OverCalls {
                                 let count =
                                     aggregate(&self.count, vec![lit(1_i64)], framed(call.clone(), rows(Some(back))));
                                 let back = i64::try_from(back).unwrap_or(i64::MAX);
-                                when(count.gt(lit(back)), found(call)).otherwise(otherwise)?
+                                otherwise::choice(count.gt(lit(back)), found(call), otherwise)
                             }
                         }
                     }

@@ -19,6 +19,7 @@ use super::{
     clauses::place,
     foreign,
     node::{Call, OverNode, over},
+    otherwise,
 };
 use crate::{diagnose, dialect::WINDOW_CLAUSES, windowing::ours};
 
@@ -57,7 +58,7 @@ struct Group {
 pub(crate) fn convert(plan: LogicalPlan, planned: &[Planned]) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Window(window) => windows(window, planned).map(Transformed::yes),
-        node => Ok(Transformed::no(node)),
+        node => otherwise::settled(node),
     })
     .data()
 }

@@ -6,6 +6,7 @@
 //! * [`clauses`]: what sqlparser does not know of a window, taken out of the text and put aside under a number
 //! * [`named`]: windows by their names
 //! * [`calls`]: `lag`, `row_number` and others as aggregates
+//! * [`otherwise`]: what `lag` gives where there is no row
 //! * [`foreign`]: columns that only other inputs of a union have
 //! * [`frame`]: from where to where a frame reaches
 //! * [`node`]: the node of the logical plan
@@ -19,6 +20,7 @@ mod foreign;
 mod frame;
 mod named;
 mod node;
+mod otherwise;
 mod prune;
 
 pub(crate) use calls::OverCalls;
