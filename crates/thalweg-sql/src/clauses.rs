@@ -1,16 +1,17 @@
-//! What cannot stand in a clause, said before DataFusion looks: it knows no places.
+//! What cannot stand in a clause or behind a call, said before DataFusion looks: it knows no places.
 
 use std::{collections::HashSet, ops::ControlFlow};
 
 use sqlparser::ast::{
-    Expr, GroupByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, Value, Values, Visit, Visitor,
-    visit_expressions,
+    Expr, GroupByExpr, NullTreatment, OrderByKind, Query, Select, SelectItem, SetExpr, Spanned, Value, Values, Visit,
+    Visitor, visit_expressions,
 };
 use thalweg_core::{Error, Result};
 
 use crate::{forms, functions::Functions, over, places::extent, script::Words, unions};
 
-/// Refuses aggregates where single rows are looked at, columns by a number that there is not, and two columns of one name.
+/// Refuses aggregates where single rows are looked at, columns by a number that there is not, two columns of one name, and clauses of
+/// calls that take none.
 pub(crate) fn check(query: &Query, functions: &Functions, words: &Words) -> Result<()> {
     let mut clauses = Clauses { functions, words };
     // Later inputs of a union may have names twice.
@@ -35,7 +36,7 @@ impl Visitor for Clauses<'_> {
     }
 
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<Box<Error>> {
-        done(self.over(expression))
+        done(self.over(expression).and_then(|()| self.nulls(expression)))
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Box<Error>> {
@@ -84,6 +85,32 @@ impl Clauses<'_> {
         }
         let error = Error::query(format!("{name} is of one row, and OVER looks at others"));
         Err(error.with_hint("leave OVER out, or compute an aggregate").at(crate::script::span(call.name.span())))
+    }
+
+    /// IGNORE NULLS behind a call that takes none, which DataFusion passes over in silence.
+    fn nulls(&self, expression: &Expr) -> Result<()> {
+        const TAKING: [&str; 6] = ["array_agg", "first", "first_value", "last", "last_value", "nth_value"];
+        let Expr::Function(call) = expression else { return Ok(()) };
+        let name = call.name.to_string().to_lowercase();
+        let clause = match call.null_treatment {
+            Some(NullTreatment::IgnoreNulls) => "IGNORE NULLS",
+            Some(NullTreatment::RespectNulls) if name != "lag" => "RESPECT NULLS",
+            _ => return Ok(()),
+        };
+        if TAKING.contains(&name.as_str()) || name == "lead" {
+            return Ok(());
+        }
+        let error = match name.as_str() {
+            "lag" => Error::query("lag counts rows, and IGNORE NULLS values: both together are not there").with_hint(
+                "write nth_value(x, -1) IGNORE NULLS OVER (… ORDER BY ts ROWS BETWEEN 100 PRECEDING AND CURRENT ROW EXCLUDE \
+                 CURRENT_ROW) for the last value of the 100 rows before",
+            ),
+            _ => Error::query(format!("{clause} means nothing to {name}")).with_hint(
+                "leave it out: first_value, last_value and nth_value take nulls for values, or ignore them",
+            ),
+        };
+        let call = crate::script::span(call.name.span());
+        Err(error.at(self.words.find_behind(call, clause).unwrap_or(call)))
     }
 
     fn select(&self, select: &Select) -> Result<()> {

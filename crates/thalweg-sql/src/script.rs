@@ -144,6 +144,29 @@ impl Words {
         Some(span(found[0].span))
     }
 
+    /// Where a run of keywords is first written behind a place, outside of parentheses that open there.
+    pub fn find_behind(&self, place: Span, keywords: &str) -> Option<Span> {
+        let keywords: Vec<_> = keywords.split(' ').collect();
+        let first = self.tokens.iter().position(|token| span(token.span) == place)?;
+        let mut depth = 0_usize;
+        for (at, token) in self.tokens.iter().enumerate().skip(first) {
+            match token.token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.checked_sub(1)?,
+                _ => {}
+            }
+            let run = self.tokens.get(at..at + keywords.len())?;
+            if depth == 0 && run.iter().zip(&keywords).all(|(token, keyword)| is_word(token, keyword)) {
+                let start = span(token.span);
+                let last = run.last().filter(|last| last.span.end.line == token.span.start.line);
+                let width =
+                    last.map_or(start.width, |last| (last.span.end.column as usize).saturating_sub(start.column));
+                return Some(Span { width, ..start });
+            }
+        }
+        None
+    }
+
     /// What stands behind a keyword that a number belongs to, where something else does.
     pub fn find_no_number(&self, keyword: &str) -> Option<Span> {
         let ends = |token: &TokenWithSpan| {

@@ -53,7 +53,7 @@ impl ExprPlanner for OverCalls {
                 let call = RawWindowExpr { distinct: true, ..framed(call, WindowFrame::new(Some(false))) };
                 aggregate(&self.count, vec![time], call)
             }
-            ("lag", [_] | [_, _] | [_, _, _]) if call.null_treatment.is_none() => {
+            ("lag", [_] | [_, _] | [_, _, _]) => {
                 let (value, otherwise) = (call.args[0].clone(), call.args.get(2).cloned());
                 match call.args.get(1).map_or(Some(1), number) {
                     // Of so many rows and the row itself, the first; if there are not so many before it, there is none.
