@@ -3,7 +3,7 @@
 use sqlparser::{
     ast::{
         BinaryOperator, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator,
-        FunctionArgumentList, FunctionArguments, Ident, ObjectName, Value,
+        FunctionArgumentList, FunctionArguments, Ident, ObjectName, Value, WindowType,
     },
     dialect::{Dialect, Precedence},
     keywords::Keyword,
@@ -62,9 +62,21 @@ impl Dialect for ThalwegDialect {
         true
     }
 
-    /// `a IS DISTINCT FROM b AND c` asks two things: sqlparser would compare `a` with `b AND c`.
+    /// FILTER behind IGNORE NULLS belongs to the call, more than to any operator.
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        is_late_filter(parser).then_some(Ok(u8::MAX))
+    }
+
+    /// `a IS DISTINCT FROM b AND c` asks two things: sqlparser would compare `a` with `b AND c`. `first_value(v) IGNORE NULLS
+    /// FILTER (…) OVER (…)`: sqlparser reads FILTER only before IGNORE NULLS.
     fn parse_infix(&self, parser: &mut Parser, left: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
         use Keyword::{DISTINCT, FROM, IS, NOT};
+        if let Expr::Function(call) = left
+            && call.filter.is_none()
+            && is_late_filter(parser)
+        {
+            return Some(filtered(parser, call.clone()));
+        }
         let is_distinct = parser.parse_keywords(&[IS, DISTINCT, FROM]);
         if !is_distinct && !parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]) {
             return None;
@@ -104,6 +116,32 @@ fn is_instant(parser: &Parser) -> bool {
     let is_type =
         matches!(&parser.peek_token_ref().token, Token::Word(word) if word.value.eq_ignore_ascii_case("TIMESTAMP_LTZ"));
     is_type && matches!(parser.peek_nth_token_ref(1).token, Token::SingleQuotedString(_))
+}
+
+/// Whether FILTER follows IGNORE NULLS or RESPECT NULLS.
+fn is_late_filter(parser: &Parser) -> bool {
+    let is = |at: usize, keyword| matches!(&parser.peek_nth_token_ref(at).token, Token::Word(word) if word.keyword == keyword);
+    let is_behind_nulls =
+        matches!(&parser.get_current_token().token, Token::Word(word) if word.keyword == Keyword::NULLS);
+    is_behind_nulls
+        && is(0, Keyword::FILTER)
+        && parser.peek_nth_token_ref(1).token == Token::LParen
+        && is(2, Keyword::WHERE)
+}
+
+/// The call with its FILTER, and OVER behind it.
+fn filtered(parser: &mut Parser, call: Function) -> Result<Expr, ParserError> {
+    parser.expect_keyword_is(Keyword::FILTER)?;
+    parser.expect_token(&Token::LParen)?;
+    parser.expect_keyword_is(Keyword::WHERE)?;
+    let filter = Some(Box::new(parser.parse_expr()?));
+    parser.expect_token(&Token::RParen)?;
+    let over = match parser.parse_keyword(Keyword::OVER) {
+        true if parser.consume_token(&Token::LParen) => Some(WindowType::WindowSpec(parser.parse_window_spec()?)),
+        true => Some(WindowType::NamedWindow(parser.parse_identifier()?)),
+        false => None,
+    };
+    Ok(Expr::Function(Function { filter, over, ..call }))
 }
 
 /// `⟨clauses⟩((SELECT …), (SELECT …); MAXSIZE 9)`: the queries as arguments, and each clause as one with a name.
