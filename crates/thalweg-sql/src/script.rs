@@ -157,11 +157,7 @@ impl Words {
             }
             let run = self.tokens.get(at..at + keywords.len())?;
             if depth == 0 && run.iter().zip(&keywords).all(|(token, keyword)| is_word(token, keyword)) {
-                let start = span(token.span);
-                let last = run.last().filter(|last| last.span.end.line == token.span.start.line);
-                let width =
-                    last.map_or(start.width, |last| (last.span.end.column as usize).saturating_sub(start.column));
-                return Some(Span { width, ..start });
+                return Some(first_line(run));
             }
         }
         None
@@ -237,6 +233,14 @@ fn is_blank(token: &Token) -> bool {
                 | Whitespace::MultiLineComment(_)
         )
     )
+}
+
+/// The place of a run of tokens that is not empty: its first line, if it has several.
+pub(crate) fn first_line(run: &[TokenWithSpan]) -> Span {
+    let line = run[0].span.start.line;
+    let last = run.iter().rev().find(|token| token.span.end.line == line).unwrap_or(&run[0]);
+    let start = span(run[0].span);
+    Span { width: (last.span.end.column as usize).saturating_sub(start.column).max(start.width), ..start }
 }
 
 /// A token's place as our errors say it.

@@ -19,6 +19,13 @@ pub(crate) fn place<T>(error: Error, query: &Query, words: &Words, plan: &dyn Fn
     if is_placed || (error.span().is_none() && error.subject().is_some()) || error.fault() != Fault::Query {
         return error;
     }
+    let is_same = |again: Result<T>| again.is_err_and(|again| again.message() == error.message());
+    // A message with the window in it is another one without its frame, whatever is to blame.
+    if !error.message().contains("OVER (")
+        && let Some(at) = super::frames::to_blame(query, words, MOST, &|query| is_same(plan(query)))
+    {
+        return error.placed(at);
+    }
     let mut all = Expressions { depth: 0, found: Vec::new() };
     let _: ControlFlow<()> = query.visit(&mut all);
     let all = all.found;
@@ -28,7 +35,7 @@ pub(crate) fn place<T>(error: Error, query: &Query, words: &Words, plan: &dyn Fn
     let comes_back = |at: usize, other: &Expr| {
         let mut query = query.clone();
         let _: ControlFlow<()> = VisitMut::visit(&mut query, &mut Replace { at, seen: 0, other });
-        plan(&query).is_err_and(|again| again.message() == error.message())
+        is_same(plan(&query))
     };
     let null = Expr::value(Value::Null);
     let outermost = (0..all.len()).filter(|at| all[*at].0 == 0);

@@ -5,9 +5,11 @@
 //! * [`over`]: what it says of OVER
 //! * [`wording`]: what is left of Arrow's and DataFusion's words, wherever it comes from
 //! * [`culprit`]: which expression a query cannot be planned with
+//! * [`frames`]: which frame of a window
 
 mod caret;
 mod culprit;
+mod frames;
 mod messages;
 mod over;
 mod wording;

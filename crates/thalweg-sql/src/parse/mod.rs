@@ -22,6 +22,7 @@ use crate::{
     session::ExplainFormat,
 };
 pub(crate) use emit::Emit;
+pub(crate) use over::frame;
 use reader::Reader;
 
 /// What a statement asks for.

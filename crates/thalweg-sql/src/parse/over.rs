@@ -12,7 +12,7 @@
 use sqlparser::tokenizer::{Span as TokenSpan, Token, TokenWithSpan};
 use thalweg_core::{Error, Result};
 
-use super::frame;
+use super::frame as bounds;
 use crate::{
     diagnose,
     dialect::WINDOW_CLAUSES,
@@ -22,6 +22,9 @@ use crate::{
 /// The words that a window may begin with, or that follow the name of another window.
 const HEADS: [&str; 9] =
     ["UNION", "PARTITION", "ORDER", "ROWS", "RANGE", "ROWS_RANGE", "MAXSIZE", "EXCLUDE", "INSTANCE_NOT_IN_WINDOW"];
+
+/// The words that a frame begins with.
+const FRAMES: [&str; 4] = ["ROWS", "RANGE", "ROWS_RANGE", "GROUPS"];
 
 /// The tokens with each window as sqlparser reads it.
 ///
@@ -123,7 +126,7 @@ impl<'a> Window<'a> {
             }
         }
         out.extend_from_slice(keys);
-        out.extend(frame::rewritten(self.frame)?);
+        out.extend(bounds::rewritten(self.frame)?);
         Ok(out)
     }
 }
@@ -143,8 +146,13 @@ fn begins_clause(tokens: &[TokenWithSpan]) -> bool {
 
 fn begins_frame(tokens: &[TokenWithSpan]) -> bool {
     let is_bound = || tokens.get(1).is_some_and(|next| matches!(next.token, Token::Number(..)));
-    is(tokens, 0, &["ROWS", "RANGE", "ROWS_RANGE"])
-        && (is(tokens, 1, &["BETWEEN", "UNBOUNDED", "CURRENT", "INTERVAL"]) || is_bound())
+    is(tokens, 0, &FRAMES) && (is(tokens, 1, &["BETWEEN", "UNBOUNDED", "CURRENT", "INTERVAL"]) || is_bound())
+}
+
+/// The tokens of the first frame, as it is written, where there is one.
+pub(crate) fn frame(tokens: &[TokenWithSpan]) -> Option<&[TokenWithSpan]> {
+    let first = (0..tokens.len()).find(|at| is(tokens, *at, &FRAMES))?;
+    Some(&tokens[first..first + length(&tokens[first..])])
 }
 
 /// How many tokens a frame has, up to its last bound.

@@ -12,11 +12,7 @@ use crate::script::{self, Words, is_word};
 /// Where an expression stands: its first line, if it has several.
 pub(crate) fn extent(expression: &Expr, words: &Words) -> Option<Span> {
     let Range { first, last, .. } = Range::over(expression, words)?;
-    let start = script::span(words.tokens[first].span);
-    let line = words.tokens[first].span.start.line;
-    let end = words.tokens[first..=last].iter().rev().find(|token| token.span.end.line == line)?;
-    let width = (end.span.end.column as usize).saturating_sub(start.column);
-    Some(Span { width: width.max(start.width), ..start })
+    Some(script::first_line(&words.tokens[first..=last]))
 }
 
 /// Tokens from the first to the last.

@@ -326,7 +326,7 @@ SELECT row_number() OVER (PARTITION BY origin) FROM s
     order by the event time: OVER (PARTITION BY … ORDER BY ts)
 
 SELECT sum(delay) OVER (PARTITION BY origin RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) FROM s
-  [sum(delay) OVER (PARTITION BY origin RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW)] a frame of RANGE asks for one ORDER BY: that of the event time
+  [RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW] a frame of RANGE asks for one ORDER BY: that of the event time
     write OVER (PARTITION BY … ORDER BY ts RANGE …)
 
 SELECT sum(delay) OVER (ORDER BY ts DESC) FROM s
@@ -369,15 +369,15 @@ fn frames_end_where_the_row_does_or_in_a_known_time() {
     refuses(
         r#"
 SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING) FROM s
-  [sum(delay) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING)] frames of ROWS end at the current row, and begin there or before it
+  [ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING] frames of ROWS end at the current row, and begin there or before it
     write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING) FROM s
-  [sum(delay) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING)] frames of ROWS end at the current row, and begin there or before it
+  [ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING] frames of ROWS end at the current row, and begin there or before it
     write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) FROM s
-  [sum(delay) OVER (ORDER BY ts RANGE BETWEEN 3 PRECEDING AND CURRENT ROW)] the frame reaches 3, expected an interval
+  [RANGE BETWEEN 3 PRECEDING AND CURRENT ROW] the frame reaches 3, expected an interval
     write RANGE BETWEEN INTERVAL '10' SECOND PRECEDING AND CURRENT ROW
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN 3s PRECEDING AND CURRENT ROW) FROM s
@@ -385,19 +385,19 @@ SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN 3s PRECEDING AND CURRENT ROW) 
     write ROWS_RANGE for RANGE, or INTERVAL '3' SECOND
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) FROM s
-  [sum(delay) OVER (ORDER BY ts RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)] a frame up to the last row would have to wait for the end of the stream
+  [RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING] a frame up to the last row would have to wait for the end of the stream
     say how far it reaches: RANGE BETWEEN … AND INTERVAL '1' SECOND FOLLOWING
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW) FROM s
-  [sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW)] the frame reaches 1 MONTH: months and years differ in length
+  [RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW] the frame reaches 1 MONTH: months and years differ in length
     write RANGE BETWEEN INTERVAL '10' SECOND PRECEDING AND CURRENT ROW
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '-1' SECOND PRECEDING AND CURRENT ROW) FROM s
-  [sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '-1' SECOND PRECEDING AND CURRENT ROW)] the frame reaches -1 SECOND, which is less than nothing
+  [RANGE BETWEEN INTERVAL '-1' SECOND PRECEDING AND CURRENT ROW] the frame reaches -1 SECOND, which is less than nothing
     write RANGE BETWEEN INTERVAL '10' SECOND PRECEDING AND CURRENT ROW
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND INTERVAL '5' SECOND PRECEDING) FROM s
-  [sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND INTERVAL '5' SECOND PRECEDING)] the frame ends before it begins: from 1 s before the row to 5 s before the row
+  [RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND INTERVAL '5' SECOND PRECEDING] the frame ends before it begins: from 1 s before the row to 5 s before the row
     the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS 1.5 PRECEDING) FROM s
@@ -405,35 +405,35 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS 1.5 PRECEDING) FROM s
     write a whole number: ROWS BETWEEN 9 PRECEDING AND CURRENT ROW
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS delay PRECEDING) FROM s
-  [sum(delay) OVER (ORDER BY ts ROWS delay PRECEDING)] ROWS counts rows, and no whole number of them stands here
+  [ROWS delay PRECEDING] ROWS counts rows, and no whole number of them stands here
     write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE delay PRECEDING) FROM s
-  [sum(delay) OVER (ORDER BY ts RANGE delay PRECEDING)] a frame of RANGE reaches a span of time that is written in the query
+  [RANGE delay PRECEDING] a frame of RANGE reaches a span of time that is written in the query
     write RANGE BETWEEN INTERVAL '10' SECOND PRECEDING AND CURRENT ROW
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE INTERVAL delay SECOND PRECEDING) FROM s
-  [sum(delay) OVER (ORDER BY ts RANGE INTERVAL delay SECOND PRECEDING)] a frame of RANGE reaches a span of time that is written in the query
+  [RANGE INTERVAL delay SECOND PRECEDING] a frame of RANGE reaches a span of time that is written in the query
     write RANGE BETWEEN INTERVAL '10' SECOND PRECEDING AND CURRENT ROW
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE INTERVAL '0.0000001' SECOND PRECEDING) FROM s
-  [sum(delay) OVER (ORDER BY ts RANGE INTERVAL '0.0000001' SECOND PRECEDING)] the frame reaches 0.0000001 SECOND: time is counted in whole microseconds
+  [RANGE INTERVAL '0.0000001' SECOND PRECEDING] the frame reaches 0.0000001 SECOND: time is counted in whole microseconds
     write RANGE BETWEEN INTERVAL '10' SECOND PRECEDING AND CURRENT ROW
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN UNBOUNDED FOLLOWING AND CURRENT ROW) FROM s
-  [sum(delay) OVER (ORDER BY ts RANGE BETWEEN UNBOUNDED FOLLOWING AND CURRENT ROW)] the frame begins behind the last row
+  [RANGE BETWEEN UNBOUNDED FOLLOWING AND CURRENT ROW] the frame begins behind the last row
     begin it with UNBOUNDED PRECEDING, or a span before the row
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN CURRENT ROW AND UNBOUNDED PRECEDING) FROM s
-  [sum(delay) OVER (ORDER BY ts RANGE BETWEEN CURRENT ROW AND UNBOUNDED PRECEDING)] the frame ends before the first row
+  [RANGE BETWEEN CURRENT ROW AND UNBOUNDED PRECEDING] the frame ends before the first row
     end it with CURRENT ROW, or a span around the row
 
 SELECT sum(delay) OVER (ORDER BY ts GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM s
-  [sum(delay) OVER (ORDER BY ts GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW)] GROUPS is not there
+  [GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW] GROUPS is not there
     write RANGE or ROWS
 
 CREATE VIEW v AS SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING) AS n FROM s
-  [sum(delay) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING)] frames of ROWS end at the current row, and begin there or before it
+  [ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING] frames of ROWS end at the current row, and begin there or before it
     write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING
 "#,
     );

@@ -335,11 +335,11 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s OPEN AND CURRENT ROW) 
     write 10s OPEN PRECEDING
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECEDING) FROM s
-  [sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECEDING)] the frame ends before it begins: from 1 s before the row to 2 s before the row
+  [ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECEDING] the frame ends before it begins: from 1 s before the row to 2 s before the row
     the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s OPEN PRECEDING AND 1s OPEN PRECEDING) FROM s
-  [sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s OPEN PRECEDING AND 1s OPEN PRECEDING)] the frame ends before it begins: from 999999 us before the row to 1000001 us before the row
+  [ROWS_RANGE BETWEEN 1s OPEN PRECEDING AND 1s OPEN PRECEDING] the frame ends before it begins: from 999999 us before the row to 1000001 us before the row
     the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 9999999999999d PRECEDING AND CURRENT ROW) FROM s
