@@ -142,7 +142,16 @@ fn fixed(span: &ScalarValue) -> Result<i64> {
         return Err(no_interval());
     }
     let interval = ScalarValue::try_from_string(text.clone(), &DataType::Interval(IntervalUnit::MonthDayNano));
-    let interval = interval.map_err(|_| no_interval())?;
+    let interval = interval.map_err(|error| match error.to_string() {
+        error if error.contains("verflow") => Error::query(format!(
+            "the frame reaches {text}: what is written in hours, minutes and seconds is no longer than 292 years"
+        ))
+        .with_hint("write days: INTERVAL '200000' DAY"),
+        error if error.contains("Unable to represent") => {
+            refused(format!("the frame reaches {text}: that is {TOO_LONG}"))
+        }
+        _ => no_interval(),
+    })?;
     let fixed = micros(&Expr::Literal(interval, None)).map_err(|reason| match reason {
         NotFixed::Months => refused(format!("the frame reaches {text}: months and years differ in length")),
         NotFixed::TooFine => refused(format!("the frame reaches {text}: time is counted in whole microseconds")),

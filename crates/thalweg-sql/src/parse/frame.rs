@@ -4,10 +4,18 @@ use sqlparser::tokenizer::{Span as TokenSpan, Token, TokenWithSpan};
 use thalweg_core::{Error, Result};
 
 use super::over::{token, word};
-use crate::script::{self, is_word};
+use crate::{
+    script::{self, is_word},
+    windowing::TOO_LONG,
+};
 
 /// How many microseconds a unit has, in ROWS_RANGE.
 const UNITS: [(&str, i64); 4] = [("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000), ("d", 86_400_000_000)];
+
+const DAY: u64 = 86_400_000_000;
+
+/// As many microseconds an interval in seconds has at most.
+const MOST_AS_SECONDS: u64 = i64::MAX as u64 / 1_000;
 
 const HINT: &str = "write 10s PRECEDING: the units are s, m (minutes), h and d, and a bare number is milliseconds";
 
@@ -76,8 +84,11 @@ fn bound(digits: &str, tokens: &[TokenWithSpan], in_time: bool, is_start: bool) 
         // The parser says what it expects.
         return Ok((tokens[..taken].to_vec(), taken));
     }
-    let Some(distance) = digits.parse::<i64>().ok().and_then(|count| count.checked_mul(size)) else {
+    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return refused(format!("{digits} is no bound of a frame"), span);
+    }
+    let Some(distance) = digits.parse::<i64>().ok().and_then(|count| count.checked_mul(size)) else {
+        return Err(too_far(tokens, taken, is_open, in_time));
     };
     let distance = if is(taken, "PRECEDING") { -distance } else { distance };
     // An end that is left out lies one step further in.
@@ -86,12 +97,32 @@ fn bound(digits: &str, tokens: &[TokenWithSpan], in_time: bool, is_start: bool) 
     let size = distance.unsigned_abs();
     let bound = match in_time {
         true => {
-            let text = format!("{}.{:06}", size / 1_000_000, size % 1_000_000);
-            let text = text.trim_end_matches('0').trim_end_matches('.').to_string();
-            let text = token(Token::SingleQuotedString(text), span);
-            vec![word("INTERVAL", span), text, word("SECOND", span), side]
+            // More seconds than these are no interval: it has nanoseconds.
+            let (days, rest) = if size > MOST_AS_SECONDS { (size / DAY, size % DAY) } else { (0, size) };
+            let seconds = format!("{}.{:06}", rest / 1_000_000, rest % 1_000_000);
+            let seconds = seconds.trim_end_matches('0').trim_end_matches('.');
+            let text = |text: String| token(Token::SingleQuotedString(text), span);
+            match days {
+                0 => vec![word("INTERVAL", span), text(seconds.to_string()), word("SECOND", span), side],
+                _ => vec![word("INTERVAL", span), text(format!("{days} days {seconds} seconds")), side],
+            }
         }
         false => vec![token(Token::Number(size.to_string(), false), span), side],
     };
     Ok((bound, taken + 1))
+}
+
+/// The refusal of a bound that lies beyond all time, or all rows.
+fn too_far(tokens: &[TokenWithSpan], side: usize, is_open: bool, in_time: bool) -> Error {
+    let written = &tokens[..side - usize::from(is_open)];
+    let text: String = written.iter().map(|token| token.token.to_string()).collect();
+    let message = match in_time {
+        true => format!("the frame reaches {text}: that is {TOO_LONG}"),
+        false => format!("the frame reaches {text} rows: that is more than {}", i64::MAX),
+    };
+    let hint = match is_word(&tokens[side], "PRECEDING") {
+        true => "write UNBOUNDED PRECEDING for a frame that begins with the first row, or less",
+        false => "write less",
+    };
+    Error::query(message).with_hint(hint).at(script::first_line(written))
 }

@@ -343,8 +343,8 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s OPEN PRECEDING AND 1s 
     the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 9999999999999d PRECEDING AND CURRENT ROW) FROM s
-  [9999999999999] 9999999999999 is no bound of a frame
-    write 10s PRECEDING: the units are s, m (minutes), h and d, and a bare number is milliseconds
+  [9999999999999d] the frame reaches 9999999999999d: that is longer than 292,000 years, or 106,751,991 days
+    write UNBOUNDED PRECEDING for a frame that begins with the first row, or less
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE 1s PRECEDING MAXSIZE 0) FROM s
   [0] MAXSIZE is a number of rows, from 1 on
