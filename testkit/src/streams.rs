@@ -89,6 +89,11 @@ impl Stream {
         (rows, late)
     }
 
+    /// How many rows are late.
+    pub fn late(&self, allowed: i64) -> usize {
+        self.on_time(allowed).1.len()
+    }
+
     /// The same rows without texts, which the table `c` lacks.
     pub fn without_texts(mut self) -> Self {
         self.partitions.iter_mut().flatten().for_each(|row| row.text = None);
@@ -163,64 +168,64 @@ pub fn run(streams: &[&Stream], allowed: i64, sql: &str, variant: Variant) -> (V
     (found, query.metrics().late_rows)
 }
 
-/// Runs a query over streams in several ways.
-pub fn check(seed: u64, streams: &[&Stream], allowed: i64, sql: &str, expected: &[String], is_in_order: bool) {
-    let late = streams.iter().map(|stream| stream.on_time(allowed).1.len()).sum();
-    check_late(seed, streams, allowed, sql, expected, is_in_order, late);
+/// A query over streams, and what it gives however it is run.
+pub struct Check<'a> {
+    /// Of the ways in which it is run.
+    pub seed: u64,
+    /// What the tables `a`, `b` and `c` give.
+    pub streams: &'a [&'a Stream],
+    /// How many seconds late rows may be.
+    pub allowed: i64,
+    /// The query.
+    pub sql: &'a str,
+    /// The rows that it gives.
+    pub expected: &'a [String],
+    /// Whether they come in this order, where results come once.
+    pub is_in_order: bool,
+    /// How many rows are late.
+    pub late: usize,
 }
 
-/// Runs a query over streams in several ways, of which so many rows are late.
-pub fn check_late(
-    seed: u64,
-    streams: &[&Stream],
-    allowed: i64,
-    sql: &str,
-    expected: &[String],
-    is_in_order: bool,
-    late: usize,
-) {
-    check_final(seed, streams, allowed, sql, expected, is_in_order, late);
-    check_eager(seed, streams, allowed, sql, expected, late);
-}
-
-/// Runs a query over streams in several ways, of which so many rows are late, with results that come once.
-pub fn check_final(
-    seed: u64,
-    streams: &[&Stream],
-    allowed: i64,
-    sql: &str,
-    expected: &[String],
-    is_in_order: bool,
-    late: usize,
-) {
-    for variant in variants(seed) {
-        let (mut found, found_late) = run(streams, allowed, sql, variant);
-        let mut expected = expected.to_vec();
-        if variant.3 == "arrival" || !is_in_order {
-            found.sort();
-            expected.sort();
-        }
-        let variant = format!("seed {seed}, {variant:?}\n{sql}");
-        for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
-            assert_eq!(found, expected, "row {number}, {variant}");
-        }
-        assert_eq!((found.len(), found_late), (expected.len(), late as u64), "rows and late rows, {variant}");
+impl Check<'_> {
+    /// Runs it with results that come once, and with results at once.
+    pub fn both(&self) {
+        self.once();
+        self.eager();
     }
-}
 
-/// Runs a query over streams in several ways with results that come out at once: what corrections leave is the same.
-pub fn check_eager(seed: u64, streams: &[&Stream], allowed: i64, sql: &str, expected: &[String], late: usize) {
-    let sql = format!("{sql} EMIT EAGER");
-    let mut expected = expected.to_vec();
-    expected.sort();
-    // Nothing is put in order.
-    let [one, some, many, ..] = variants(seed);
-    for variant in [one, some, many] {
-        let (found, found_late) = run(streams, allowed, &sql, variant);
-        let found = fold(found).unwrap_or_else(|error| panic!("{error}, seed {seed}, {variant:?}\n{sql}"));
-        let differs = found.iter().zip(&expected).find(|(found, expected)| found != expected);
-        assert_eq!(differs, None, "seed {seed}, {variant:?}\n{sql}");
-        assert_eq!((found.len(), found_late), (expected.len(), late as u64), "seed {seed}, {variant:?}\n{sql}");
+    /// Runs it with results that come once.
+    pub fn once(&self) {
+        let Self { seed, streams, allowed, sql, .. } = *self;
+        for variant in variants(seed) {
+            let (mut found, found_late) = run(streams, allowed, sql, variant);
+            let mut expected = self.expected.to_vec();
+            if variant.3 == "arrival" || !self.is_in_order {
+                found.sort();
+                expected.sort();
+            }
+            let variant = format!("seed {seed}, {variant:?}\n{sql}");
+            for (number, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                assert_eq!(found, expected, "row {number}, {variant}");
+            }
+            assert_eq!((found.len(), found_late), (expected.len(), self.late as u64), "rows and late rows, {variant}");
+        }
+    }
+
+    /// Runs it with results that come out at once: what corrections leave is the same.
+    pub fn eager(&self) {
+        let (seed, sql) = (self.seed, format!("{} EMIT EAGER", self.sql));
+        let mut expected = self.expected.to_vec();
+        expected.sort();
+        // Nothing is put in order.
+        let [one, some, many, ..] = variants(seed);
+        for variant in [one, some, many] {
+            let (found, found_late) = run(self.streams, self.allowed, &sql, variant);
+            let found = fold(found).unwrap_or_else(|error| panic!("{error}, seed {seed}, {variant:?}\n{sql}"));
+            let differs = found.iter().zip(&expected).find(|(found, expected)| found != expected);
+            assert_eq!(differs, None, "seed {seed}, {variant:?}\n{sql}");
+            let (rows, late) = (expected.len(), self.late as u64);
+            assert_eq!((found.len(), found_late), (rows, late), "seed {seed}, {variant:?}\n{sql}");
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use rand::{
     rngs::StdRng,
     seq::{IndexedRandom, SliceRandom},
 };
-use testkit::streams::{Row, Stream, check_eager, check_final, show};
+use testkit::streams::{Check, Row, Stream, show};
 
 const CASES: u64 = 36;
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -381,12 +381,14 @@ impl Case {
         // A stream that is looked at in two places is late in both.
         let inputs: BTreeSet<(bool, &[usize])> =
             self.windows.iter().map(|(window, ..)| (window.has_key, &window.union[..])).collect();
-        let late = |input: &usize| self.streams[*input].on_time(self.allowed).1.len();
+        let late = |input: &usize| self.streams[*input].late(self.allowed);
         let late = late(&0) + inputs.iter().flat_map(|(_, union)| union.iter()).map(late).sum::<usize>();
-        let streams = self.streams.each_ref();
-        check_final(self.seed, &streams, self.allowed, &sql, &expected, true, late);
-        if inputs.len() == 1 {
-            check_eager(self.seed, &streams, self.allowed, &sql, &expected, late);
+        let Self { seed, allowed, .. } = *self;
+        let streams = &self.streams.each_ref();
+        let check = Check { seed, streams, allowed, sql: &sql, expected: &expected, is_in_order: true, late };
+        match inputs.len() {
+            1 => check.both(),
+            _ => check.once(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, TimestampMicrosecondArray, cast::AsArray, types::Int64Type};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
-use testkit::streams::{Row, Stream, check, check_eager, check_late, run, show, variants};
+use testkit::streams::{Check, Row, Stream, run, show, variants};
 use thalweg::{Engine, Memory};
 
 const CASES: u64 = 80;
@@ -71,7 +71,9 @@ fn joins_are_what_nested_loops_say() {
             let lonely = rights.iter().filter(|row| !lefts.iter().any(|other| are_pair(other, row)));
             expected.extend(lonely.map(|row| pair(None, Some(row))));
         }
-        check(seed, &[&left, &right], allowed, &sql, &expected, kind != "FULL JOIN");
+        let (streams, late) = (&[&left, &right], left.late(allowed) + right.late(allowed));
+        let is_in_order = kind != "FULL JOIN";
+        Check { seed, streams, allowed, sql: &sql, expected: &expected, is_in_order, late }.both();
     }
 }
 
@@ -177,7 +179,9 @@ fn aggregates_over_the_rows_around_a_row_are_what_nested_loops_say() {
         };
         let expected: Vec<String> = bases.iter().map(result).collect();
         let nothing = Stream { partitions: vec![Vec::new()], delay: 0 };
-        check(seed, &[&base, if is_union { &other } else { &nothing }], allowed, &sql, &expected, true);
+        let streams = &[&base, if is_union { &other } else { &nothing }];
+        let late = streams.iter().map(|stream| stream.late(allowed)).sum();
+        Check { seed, streams, allowed, sql: &sql, expected: &expected, is_in_order: true, late }.both();
     }
 }
 
@@ -220,7 +224,8 @@ fn last_joins_are_what_nested_loops_say() {
             format!("{} | {} | {} | {}", row.id, show(id), show(value), show(key))
         };
         let expected: Vec<String> = lefts.iter().map(result).collect();
-        check_late(seed, &[&left, &right], allowed, &sql, &expected, true, late);
+        let streams = &[&left, &right];
+        Check { seed, streams, allowed, sql: &sql, expected: &expected, is_in_order: true, late }.both();
     }
 }
 
@@ -280,8 +285,9 @@ fn aggregates_of_the_pairs_of_a_row_are_what_nested_loops_say() {
         }
         // What is asked of the left rows of an outer join says nothing of its groups.
         if !(is_left && of_left) {
-            let late = run(&streams.each_ref(), allowed, &sql("id"), variants(seed)[0]).1;
-            check_eager(seed, &streams.each_ref(), allowed, &sql("id"), &expected, late as usize);
+            let (streams, sql) = (&streams.each_ref(), &sql("id"));
+            let late = run(streams, allowed, sql, variants(seed)[0]).1 as usize;
+            Check { seed, streams, allowed, sql, expected: &expected, is_in_order: false, late }.eager();
         }
     }
 }
@@ -299,7 +305,8 @@ fn rows_without_a_place_stand_the_same_every_time() {
                    WINDOW w AS (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)";
         let [first, others @ ..] = variants(seed);
         let (expected, late) = run(streams, 0, sql, first);
-        check_eager(seed, streams, 0, sql, &expected, late as usize);
+        let late_rows = late as usize;
+        Check { seed, streams, allowed: 0, sql, expected: &expected, is_in_order: false, late: late_rows }.eager();
         for variant in others {
             let (mut found, found_late) = run(streams, 0, sql, variant);
             let mut expected = expected.clone();
