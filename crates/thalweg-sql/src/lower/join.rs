@@ -3,7 +3,10 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use arrow_schema::Field;
-use datafusion_common::{DFSchemaRef, JoinType, ScalarValue};
+use datafusion_common::{
+    Column, DFSchemaRef, JoinType, ScalarValue,
+    tree_node::{Transformed, TransformedResult, TreeNode},
+};
 use datafusion_expr::{
     BinaryExpr, Expr, LogicalPlan, Operator, logical_plan,
     utils::{conjunction, split_conjunction},
@@ -169,7 +172,7 @@ impl Lowering<'_> {
             NotFixed::TooLong => "it is longer than 292,000 years",
             NotFixed::NoInterval => "it is no interval",
         };
-        let bound = thalweg_plan::written(bound);
+        let bound = thalweg_plan::written(&with_tables(bound));
         Error::query(format!("the event times of a join are bounded by {bound}: {why}"))
             .with_hint("write a span of days, hours, minutes or seconds")
             .at(self.join_place())
@@ -288,4 +291,15 @@ fn key(BinaryExpr { left: a, op, right: b }: &BinaryExpr, left: &Stream, right: 
         return Some(((**a).clone(), (**b).clone()));
     }
     (reads_only(a, right) && reads_only(b, left)).then(|| ((**b).clone(), (**a).clone()))
+}
+
+/// The condition with the table's name in each column's: both sides may have columns of one name.
+fn with_tables(condition: &Expr) -> Expr {
+    let named = condition.clone().transform(|part| match part {
+        Expr::Column(Column { relation: Some(table), name, .. }) if !table.table().starts_with("__") => {
+            Ok(Transformed::yes(Expr::Column(Column::from_name(format!("{}.{name}", table.table())))))
+        }
+        part => Ok(Transformed::no(part)),
+    });
+    named.data().unwrap_or_else(|_| condition.clone())
 }

@@ -469,7 +469,7 @@ SELECT a.origin FROM (SELECT origin, ts + INTERVAL '1' SECOND AS t FROM s) a JOI
     add AND b.ts BETWEEN a.ts - INTERVAL '1' MINUTE AND a.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
 
 SELECT * FROM s a JOIN f b ON a.origin = b.origin AND b.ts BETWEEN a.ts - INTERVAL '1' MONTH AND a.ts
-  [JOIN] the event times of a join are bounded by ts >= ts - INTERVAL '1' MONTH: months and years differ in length
+  [JOIN] the event times of a join are bounded by b.ts >= a.ts - INTERVAL '1' MONTH: months and years differ in length
     write a span of days, hours, minutes or seconds
 
 SELECT window_start, count(*) FROM TUMBLE((SELECT a.ts AS ts FROM s a FULL JOIN f b ON a.origin = b.origin AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR), ts, INTERVAL '1' HOUR) GROUP BY window_start
