@@ -4,7 +4,7 @@ use arrow_schema::DataType;
 use datafusion_common::ScalarValue;
 use datafusion_expr::{
     Expr, Operator,
-    expr::{AggregateFunction, BinaryExpr, InList, Like, Sort},
+    expr::{AggregateFunction, BinaryExpr, InList, Like, NullTreatment, Sort},
 };
 
 /// How tightly what is no operator holds together.
@@ -149,7 +149,11 @@ fn aggregate(AggregateFunction { func, params }: &AggregateFunction) -> String {
     let keys = keys.collect::<Vec<_>>().join(", ");
     let order = if keys.is_empty() { keys } else { format!(" ORDER BY {keys}") };
     let filter = params.filter.iter().map(|filter| format!(" FILTER (WHERE {})", written(filter))).collect::<String>();
-    format!("{}({distinct}{arguments}{order}){filter}", func.name())
+    let nulls = match params.null_treatment {
+        Some(NullTreatment::IgnoreNulls) => " IGNORE NULLS",
+        _ => "",
+    };
+    format!("{}({distinct}{arguments}{order}){filter}{nulls}", func.name())
 }
 
 #[cfg(test)]

@@ -105,8 +105,8 @@ Sink result
 
 SELECT last_value(dest) OVER w AS a, first_value(dest) IGNORE NULLS OVER w AS b, string_agg(dest, ',') OVER w AS c, nth_value(dest, 2) OVER w AS d FROM s WINDOW w AS (ORDER BY ts ROWS 5 PRECEDING)
 Sink result
-└─ Map last_value(dest ORDER BY ts) AS a, first_value(dest ORDER BY ts) AS b, string_agg(dest, ',' ORDER BY ts) AS c, nth_value(dest, 2 ORDER BY ts) AS d
-   └─ Over on ts: 6 rows compute last_value(dest ORDER BY ts), first_value(dest ORDER BY ts), string_agg(dest, ',' ORDER BY ts), nth_value(dest, 2 ORDER BY ts)
+└─ Map last_value(dest ORDER BY ts) AS a, first_value(dest ORDER BY ts) IGNORE NULLS AS b, string_agg(dest, ',' ORDER BY ts) AS c, nth_value(dest, 2 ORDER BY ts) AS d
+   └─ Over on ts: 6 rows compute last_value(dest ORDER BY ts), first_value(dest ORDER BY ts) IGNORE NULLS, string_agg(dest, ',' ORDER BY ts), nth_value(dest, 2 ORDER BY ts)
       └─ Map dest, ts, position
          └─ Position
             └─ Source s (stream, 2 partitions), watermark ts - 5 s
