@@ -264,6 +264,20 @@ impl Settings {
             .ok_or_else(|| Error::query(format!("setting '{key}' is '{value}', expected {expected}")))
     }
 
+    /// What a query asks before it starts: settings that limit each other are set one after the other.
+    ///
+    /// Errors: `Error::Query` that names the settings that do not go together.
+    pub fn check(&self) -> Result<()> {
+        let (low, high) = (self.adaptive_low, self.adaptive_high);
+        if low < high {
+            return Ok(());
+        }
+        Err(Error::query(format!(
+            "setting 'adaptive.low' is '{low} %', and not below 'adaptive.high', which is '{high} %'"
+        ))
+        .with_hint("SET one of them anew: instances become fewer below the first, and more above the second"))
+    }
+
     /// Every key with its present value, as `SET` shows them.
     pub fn entries(&self) -> Vec<(&'static str, String)> {
         let percent = |value: u32| format!("{value} %");
@@ -376,10 +390,8 @@ impl Settings {
                 self.adaptive_interval = interval().filter(|every| allowed.contains(every))?;
             }
             "adaptive.imbalance" => self.adaptive_imbalance = parse_percent(value, 1000)?,
-            "adaptive.low" => self.adaptive_low = parse_percent(value, 100).filter(|low| *low < self.adaptive_high)?,
-            "adaptive.high" => {
-                self.adaptive_high = parse_percent(value, 100).filter(|high| *high > self.adaptive_low)?
-            }
+            "adaptive.low" => self.adaptive_low = parse_percent(value, 100)?,
+            "adaptive.high" => self.adaptive_high = parse_percent(value, 100)?,
             "adaptive.improvement" => self.adaptive_improvement = parse_percent(value, 100)?,
             _ => {
                 self.window_anchor = match value {
@@ -466,13 +478,25 @@ mod tests {
         assert_eq!(error.to_string(), "setting 'parallelism' is '0', expected a whole number from 1 to 1024");
         assert_eq!(settings.set("paralelism", "1").unwrap_err().to_string(), "unknown setting 'paralelism'");
         assert!(settings.set("memory.limit", "1 parsec").is_err());
-        let error = settings.set("adaptive.low", "70 %").unwrap_err();
+        let error = settings.set("adaptive.low", "101 %").unwrap_err();
         let expected = "a percentage such as '20 %', below that of 'adaptive.high'";
-        assert_eq!(error.to_string(), format!("setting 'adaptive.low' is '70 %', expected {expected}"));
+        assert_eq!(error.to_string(), format!("setting 'adaptive.low' is '101 %', expected {expected}"));
         for (key, value) in
             [("adaptive", "on"), ("adaptive.interval", "0 s"), ("adaptive.imbalance", "-1 %"), ("merge.slack", "0 s")]
         {
             assert!(settings.set(key, value).is_err(), "{key}");
         }
+    }
+    #[test]
+    fn bounds_of_the_load_may_be_set_one_before_the_other() {
+        let mut settings = Settings::default();
+        settings.set("adaptive.high", "10 %").unwrap();
+        let error = settings.check().unwrap_err();
+        let expected = "setting 'adaptive.low' is '20 %', and not below 'adaptive.high', which is '10 %'";
+        assert_eq!(error.to_string(), expected);
+        settings.set("adaptive.low", "10 %").unwrap();
+        assert!(settings.check().is_err());
+        settings.set("adaptive.low", "5 %").unwrap();
+        settings.check().unwrap();
     }
 }

@@ -237,6 +237,7 @@ impl Session {
         emit: Option<Emit>,
         words: &Words,
     ) -> Result<Plan> {
+        self.settings.check().map_err(|error| error.at(words.start()))?;
         let plan = |query: &Query| self.plan_select(streams, query, emit, words);
         plan(query).map_err(|error| diagnose::place(error, query, words, &plan))
     }
@@ -261,6 +262,7 @@ impl Session {
     }
 
     fn insert_over(&self, streams: &[(&str, StreamSchema)], into: &Insert, words: &Words) -> Result<Plan> {
+        self.settings.check().map_err(|error| error.at(words.start()))?;
         let of = |query: &Query| Insert { query: Box::new(query.clone()), ..into.clone() };
         let plan = |query: &Query| self.plan_insert(streams, &of(query), words);
         plan(&into.query).map_err(|error| diagnose::place(error, &into.query, words, &plan))

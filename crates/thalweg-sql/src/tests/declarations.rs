@@ -190,6 +190,13 @@ CREATE VIEW v AS SELECT delay FROM s; CREATE OR REPLACE TABLE s (a INT) WITH ('c
 SET 'parallelism' = 'x'
   ['x'] setting 'parallelism' is 'x', expected a whole number from 1 to 1024
 
+SET 'adaptive.high' = '101 %'
+  ['101 %'] setting 'adaptive.high' is '101 %', expected a percentage such as '70 %', above that of 'adaptive.low'
+
+SET 'adaptive.high' = '10 %'; SHOW TABLES; SELECT origin FROM s
+  [SELECT] setting 'adaptive.low' is '20 %', and not below 'adaptive.high', which is '10 %'
+    SET one of them anew: instances become fewer below the first, and more above the second
+
 SET 'nope' = 'x'
   ['nope'] unknown setting 'nope'
     the settings are 'parallelism', 'batch.rows', 'target.delay', 'batch.linger', 'watermark.idle', 'late.allowed', 'memory.limit', 'time.zone', 'float.sum', 'window.anchor', 'merge', 'merge.slack', 'exchange.memory', 'exchange.scatter', 'parallel.strategy', 'aggregate.phases', 'adaptive', 'adaptive.interval', 'adaptive.imbalance', 'adaptive.low', 'adaptive.high', 'adaptive.improvement'
