@@ -150,6 +150,18 @@ pub(super) fn null(kind: &DataType) -> Result<Expr> {
     Ok(Expr::Literal(ScalarValue::try_from(kind)?, None))
 }
 
+/// A value of the base's rows, in which such columns are null.
+pub(super) fn of_base(value: Expr) -> Result<Expr> {
+    let nulls = value.transform(|part| match &part {
+        Expr::ScalarFunction(stands) => match stands.func.inner().downcast_ref::<Stands>() {
+            Some(Stands { column: (_, kind), .. }) => Ok(Transformed::yes(null(kind)?)),
+            None => Ok(Transformed::no(part)),
+        },
+        _ => Ok(Transformed::no(part)),
+    });
+    nulls.data()
+}
+
 /// The function of a name that stands for a column.
 pub(crate) fn stand_in(name: &str, known: &[Foreign]) -> Option<Arc<ScalarUDF>> {
     let number: usize = name.strip_prefix(PREFIX)?.parse().ok()?;

@@ -16,6 +16,7 @@ use datafusion_expr::{
 };
 use thalweg_core::Error;
 
+use super::foreign;
 use crate::{types, windowing::ours};
 
 const NAME: &str = "lag otherwise";
@@ -53,8 +54,9 @@ fn case(args: Vec<Expr>, input: &DFSchema) -> Result<Expr> {
     let Ok([is_there, found, otherwise]) = <[Expr; 3]>::try_from(args) else {
         return internal_err!("{NAME} has three arguments");
     };
+    let otherwise = foreign::of_base(otherwise)?;
     let (wanted, given) = (found.get_type(input)?, otherwise.get_type(input)?);
-    let is_null = wanted.is_null() || given.is_null();
+    let is_null = wanted.is_null() || given.is_null() || constant(&otherwise).is_some_and(|value| value.is_null());
     if !is_null && !fits(&otherwise, &given, &wanted) {
         let text = thalweg_plan::written(&otherwise);
         let (wanted, given) = (types::flink_name(&wanted), types::flink_name(&given));
@@ -66,8 +68,11 @@ fn case(args: Vec<Expr>, input: &DFSchema) -> Result<Expr> {
         let hint = format!("{here}, or cast the first argument: lag(CAST(x AS {given}), …)");
         return Err(ours(Error::query(message).with_hint(hint)));
     }
-    let otherwise =
-        if is_null || wanted == given { otherwise } else { Expr::Cast(Cast::new(Box::new(otherwise), wanted)) };
+    let otherwise = if wanted.is_null() || wanted == given {
+        otherwise
+    } else {
+        Expr::Cast(Cast::new(Box::new(otherwise), wanted))
+    };
     when(is_there, found).otherwise(otherwise)
 }
 
