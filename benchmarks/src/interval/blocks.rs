@@ -1,7 +1,7 @@
 //! Minima and maxima over windows of more and more rows: from states of blocks of rows, and, beside it, from all rows of each window.
 //!
-//! A frame with `MAXSIZE` is looked at row by row where the row itself is seen, which does not stand among the others; where `MAXSIZE` is
-//! larger than any window, and the row has no value, the question is the same.
+//! A window without the stream's other rows is looked at row by row where another window sees these; a row itself has no value, so that
+//! the question is the same.
 
 use arrow_array::{Array, RecordBatch, cast::AsArray, types::*};
 use serde_json::json;
@@ -19,8 +19,8 @@ const WINDOWS: [i64; 6] = [4, 16, 64, 256, 1_024, 4_096];
 
 const KEYS: u32 = 10;
 
-/// The two ways; what they add to the frame.
-const WAYS: [(&str, &str); 2] = [("blocks", " EXCLUDE CURRENT_ROW"), ("all rows", " MAXSIZE 1000000000")];
+/// The two ways; the windows beside it.
+const WAYS: [(&str, &str); 2] = [("blocks", ""), ("all rows", engine::BESIDE)];
 
 /// Measures each window in both ways.
 pub fn run(report: &mut Report) -> Result<(), String> {
@@ -71,11 +71,12 @@ fn rows(workload: &Workload, count: usize) -> Vec<Row> {
     rows
 }
 
-fn sql(workload: &Workload, more: &str) -> String {
+fn sql(workload: &Workload, beside: &str) -> String {
+    let of_beside = if beside.is_empty() { "" } else { ", count(*) OVER beside" };
     format!(
-        "SELECT ts, min(v) OVER w, max(v) OVER w FROM (SELECT k, ts, CAST(NULL AS BIGINT) AS v FROM s) \
+        "SELECT ts, min(v) OVER w, max(v) OVER w{of_beside} FROM (SELECT k, ts, CAST(NULL AS BIGINT) AS v FROM s) \
          WINDOW w AS (UNION r PARTITION BY k ORDER BY ts \
-         ROWS_RANGE BETWEEN {} PRECEDING AND CURRENT ROW{more} INSTANCE_NOT_IN_WINDOW)",
+         ROWS_RANGE BETWEEN {} PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW INSTANCE_NOT_IN_WINDOW){beside}",
         engine::interval(workload.window)
     )
 }

@@ -42,20 +42,25 @@ fn batch(rows: &[&Row], is_base: bool) -> thalweg::Result<RecordBatch> {
 pub struct Asked {
     /// When results come.
     pub mode: Mode,
-    /// Whether sums may follow from what windows have in common. A frame with a size that none has is looked at row by row.
+    /// Whether sums may follow from what windows have in common. A window beside another one that sees the
+    /// stream's own rows is looked at row by row.
     pub is_incremental: bool,
     /// What is set.
     pub settings: String,
 }
 
+/// A window that sees the stream's own rows, and little else.
+pub const BESIDE: &str =
+    ", beside AS (UNION r PARTITION BY k ORDER BY ts ROWS_RANGE BETWEEN CURRENT ROW AND CURRENT ROW)";
+
 /// What is asked.
 pub fn sql(workload: &Workload, asked: &Asked) -> String {
     // A base row has no value, so that it does not matter whether its window has it.
-    let rows = if asked.is_incremental { "EXCLUDE CURRENT_ROW" } else { "MAXSIZE 1000000000" };
+    let (more, beside) = if asked.is_incremental { ("", "") } else { (", count(*) OVER beside", BESIDE) };
     format!(
-        "SELECT k, ts, sum(v) OVER w FROM (SELECT k, ts, CAST(NULL AS BIGINT) AS v FROM s) \
+        "SELECT k, ts, sum(v) OVER w{more} FROM (SELECT k, ts, CAST(NULL AS BIGINT) AS v FROM s) \
          WINDOW w AS (UNION r PARTITION BY k ORDER BY ts \
-         ROWS_RANGE BETWEEN {} PRECEDING AND CURRENT ROW {rows} INSTANCE_NOT_IN_WINDOW){}",
+         ROWS_RANGE BETWEEN {} PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW INSTANCE_NOT_IN_WINDOW){beside}{}",
         interval(workload.window),
         emit(asked.mode)
     )
