@@ -88,7 +88,7 @@ impl Function {
     }
 
     /// The same function, which follows windows.
-    fn with_slide(self, slide: impl Slide + Send + Sync + 'static) -> Self {
+    fn with_slide(self, slide: impl Slide + 'static) -> Self {
         Self { slide: Some(Box::new(slide)), ..self }
     }
 }
