@@ -1,7 +1,7 @@
 //! Minima and maxima over windows of more and more rows: from states of blocks of rows, and, beside it, from all rows of each window.
 //!
 //! A window without the stream's other rows is looked at row by row where another window sees these; a row itself has no value, so that
-//! the question is the same.
+//! the question is the same. That other window costs a little itself, which tells where windows are small.
 
 use arrow_array::{Array, RecordBatch, cast::AsArray, types::*};
 use serde_json::json;

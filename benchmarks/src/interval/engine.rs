@@ -42,8 +42,8 @@ fn batch(rows: &[&Row], is_base: bool) -> thalweg::Result<RecordBatch> {
 pub struct Asked {
     /// When results come.
     pub mode: Mode,
-    /// Whether sums may follow from what windows have in common. A window beside another one that sees the
-    /// stream's own rows is looked at row by row.
+    /// Whether sums may follow from what windows have in common. A window beside another one that sees the stream's own rows is looked at row
+    /// by row; that other one costs a little itself.
     pub is_incremental: bool,
     /// What is set.
     pub settings: String,

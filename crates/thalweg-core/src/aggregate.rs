@@ -71,8 +71,8 @@ pub struct Windows<'a> {
     pub windows: &'a [Range<usize>],
     /// From which row on there is one for each window that it alone sees, behind the others, if there are such.
     pub own: Option<usize>,
-    /// For each window rows between its ends that it does not see, perhaps none, in whose place the one stands that it alone sees; where there
-    /// are no windows with such rows, perhaps for none.
+    /// For each window rows between its ends that it does not see, perhaps none; the one that it alone sees stands in their place. Empty where
+    /// all windows see all rows between their ends, and no other.
     pub lacks: &'a [Range<usize>],
 }
 

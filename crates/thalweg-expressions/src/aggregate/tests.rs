@@ -1,20 +1,27 @@
 //! DataFusion's aggregates in parts: any order of rows, parts and merges gives the same bits.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::Range};
 
-use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, cast::AsArray};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt32Array, cast::AsArray,
+};
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, Field, Schema};
+use arrow_select::take::take;
 use datafusion_expr::{
     AggregateUDF, col,
     expr::{AggregateFunction, Sort},
     lit,
 };
 use datafusion_functions_aggregate::all_default_aggregate_functions;
-use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
+use rand::{
+    RngExt, SeedableRng,
+    rngs::StdRng,
+    seq::{IndexedRandom, SliceRandom},
+};
 use thalweg_core::{
     Batch,
-    aggregate::{Amounts, Exactness, Totals},
+    aggregate::{Amounts, Exactness, Totals, Windows},
 };
 
 use super::*;
@@ -343,4 +350,75 @@ fn texts_of_groups_that_move_to_and_fro_keep_no_others_alive() {
     }
     let all = accumulator.take_result().unwrap();
     assert_eq!(all.as_list::<i32>().value_length(3), 100);
+}
+
+/// Of rows in order: windows that move on and back, with holes, and rows of their own in the holes' places.
+#[test]
+fn windows_that_move_on_give_what_their_rows_give() {
+    let with = |name: &str, arguments: Vec<Expr>, order_by, null_treatment| {
+        let mut call = call(name, arguments, false, order_by);
+        call.function.params.null_treatment = null_treatment;
+        call
+    };
+    let (ignoring, in_time) = (Some(NullTreatment::IgnoreNulls), || vec![ascending("i")]);
+    let shares = [0.0, 0.1, 0.3, 0.5, 0.99, 1.0];
+    let percentiles = shares.into_iter().flat_map(|share| {
+        let of = |order: Sort| with("percentile_cont", vec![col("f"), lit(share)], vec![order], None);
+        [of(ascending("f")), of(col("f").sort(false, false))]
+    });
+    let picked = [
+        with("first_value", vec![col("f")], in_time(), None),
+        with("first_value", vec![col("s")], in_time(), ignoring),
+        with("last_value", vec![col("f")], in_time(), ignoring),
+        with("nth_value", vec![col("f"), lit(2_i64)], in_time(), ignoring),
+        with("nth_value", vec![col("s"), lit(-3_i64)], in_time(), None),
+    ];
+    for (seed, call) in percentiles.chain(picked).enumerate() {
+        let random = &mut StdRng::seed_from_u64(seed as u64);
+        let compiled = aggregate_in_order(&call, &schema(), true, &|_| None).unwrap();
+        let slide = compiled.function.slide().unwrap();
+        let (count, windows) = (60, 40);
+        let mut columns = rows(random, count + windows).columns().to_vec();
+        let odd = [f64::NAN, -f64::NAN, -0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY, f64::MAX];
+        let floats = columns[1].as_primitive::<arrow_array::types::Float64Type>().iter();
+        let floats =
+            floats.map(|value| value.map(|value| if value > 0.8 { *odd.choose(random).unwrap() } else { value }));
+        columns[1] = Arc::new(floats.collect::<Float64Array>());
+        let rows = RecordBatch::try_new(Arc::clone(schema().inner()), columns).unwrap();
+        let all = arguments(&compiled, &rows);
+        let mask: BooleanArray = (0..count + windows).map(|_| Some(random.random_bool(0.7))).collect();
+        // What a call itself leaves out.
+        let written = compiled.filter.as_ref().map(|filter| filter.evaluate(&Batch::new(rows.clone())).unwrap());
+        let written = written.map(|mask| mask.as_boolean().clone());
+        let both = written.as_ref().map_or(mask.clone(), |written| arrow_arith::boolean::and(written, &mask).unwrap());
+        for (has_own, filter) in [(false, written.as_ref()), (true, written.as_ref()), (true, Some(&both))] {
+            let mut start = 0_usize;
+            let spans: Vec<Range<usize>> = (0..windows)
+                .map(|_| {
+                    start = (start + random.random_range(0..6)).saturating_sub(random.random_range(0..4)).min(count);
+                    start..random.random_range(start..=count.min(start + 15))
+                })
+                .collect();
+            let lacks: Vec<Range<usize>> = spans
+                .iter()
+                .map(|span| {
+                    let first = random.random_range(span.start..=span.end);
+                    first..random.random_range(first..=span.end)
+                })
+                .collect();
+            let own = has_own.then_some(count);
+            let of = Windows { arguments: &all, filter, windows: &spans, own, lacks: &lacks };
+            let found = slide.results(&of).unwrap().unwrap();
+            for (number, (span, hole)) in spans.iter().zip(&lacks).enumerate() {
+                let seen = (span.start..hole.start).chain(own.map(|own| own + number)).chain(hole.end..span.end);
+                let seen = UInt32Array::from_iter_values(seen.map(|row| row as u32));
+                let taken: Vec<_> = all.iter().map(|column| take(column, &seen, None).unwrap()).collect();
+                let filter = filter.map(|mask| take(mask, &seen, None).unwrap().as_boolean().clone());
+                let mut accumulator = compiled.function.accumulator().unwrap();
+                accumulator.update(&taken, filter.as_ref(), &vec![0; seen.len()], 1).unwrap();
+                let expected = accumulator.take_result().unwrap();
+                assert_eq!(found.slice(number, 1).to_data(), expected.to_data(), "{call:?}, window {number}");
+            }
+        }
+    }
 }

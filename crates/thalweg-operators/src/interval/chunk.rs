@@ -520,9 +520,10 @@ impl Chunk {
         if blocks_pay {
             let (rows, apart) = rows.split_at(all.len());
             let slides = |call: &usize| asked.slide(looked, *call).is_some();
-            // A window with a hole is two.
+            // A window with a hole is two; one that is empty is only where the row itself would stand.
             let parts = |(place, window): (usize, &Range<usize>)| {
-                let hole = lacks.get(place).cloned().unwrap_or(window.end..window.end);
+                let hole = lacks.get(place).filter(|hole| !hole.is_empty()).cloned();
+                let hole = hole.unwrap_or(window.end..window.end);
                 [(window.start..hole.start, order[place]), (hole.end..window.end, order[place])]
             };
             let parts: Vec<_> =
