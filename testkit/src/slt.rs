@@ -19,7 +19,7 @@
 //!
 //! `unbounded stream` declares a stream that is not known to end. Instead of rows, `error` is followed by the exact message, as
 //! the command line shows it. Cases are separated by empty lines; `#` begins a comment. All combinations of batch sizes and
-//! workers, half of them with state saved and loaded at random barriers, where key
+//! workers, some of them without incremental windows, half of them with state saved and loaded at random barriers, where key
 //! groups change hands, at times all of them to fewer or more instances, must give the same, and so must a slack that is never used up; where the rows of instances come as they
 //! arrive, or hardly wait for each other, the same rows.
 
@@ -146,6 +146,13 @@ struct Variant {
     phases: &'static str,
 }
 
+impl Variant {
+    /// Whether what is around a row is found without looking at all rows of its window; not with some of the sizes.
+    fn is_incremental(self) -> bool {
+        !(self.batch_rows + self.workers).is_multiple_of(5)
+    }
+}
+
 /// A way to merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Merge {
@@ -262,6 +269,7 @@ struct Outcome {
 
 fn run(case: &Case, variant: Variant) -> Outcome {
     let Variant { batch_rows, workers, barriers, merge, strategy, phases } = variant;
+    let incremental = variant.is_incremental();
     let mut scripts = Scripts::new(case.scripts.clone());
     if case.is_unbounded {
         scripts = scripts.unbounded();
@@ -278,7 +286,7 @@ fn run(case: &Case, variant: Variant) -> Outcome {
     let memory = 96 * workers * workers;
     let settings = format!(
         "SET 'aggregate.phases' = '{phases}'; SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; {}
-         SET 'parallel.strategy' = '{strategy}'; SET 'exchange.memory' = '{memory} KiB'; {}",
+         SET 'parallel.strategy' = '{strategy}'; SET 'exchange.memory' = '{memory} KiB'; SET 'over.incremental' = '{incremental}'; {}",
         merge.settings(),
         case.declarations
     );

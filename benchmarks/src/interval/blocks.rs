@@ -1,7 +1,4 @@
 //! Minima and maxima over windows of more and more rows: from states of blocks of rows, and, beside it, from all rows of each window.
-//!
-//! A window without the stream's other rows is looked at row by row where another window sees these; a row itself has no value, so that
-//! the question is the same. That other window costs a little itself, which tells where windows are small.
 
 use arrow_array::{Array, RecordBatch, cast::AsArray, types::*};
 use serde_json::json;
@@ -19,8 +16,8 @@ const WINDOWS: [i64; 6] = [4, 16, 64, 256, 1_024, 4_096];
 
 const KEYS: u32 = 10;
 
-/// The two ways; the windows beside it.
-const WAYS: [(&str, &str); 2] = [("blocks", ""), ("all rows", engine::BESIDE)];
+/// The two ways, with what is set for them.
+const WAYS: [(&str, &str); 2] = [("blocks", ""), ("all rows", engine::ALL_ROWS)];
 
 /// Measures each window in both ways.
 pub fn run(report: &mut Report) -> Result<(), String> {
@@ -34,8 +31,8 @@ pub fn run(report: &mut Report) -> Result<(), String> {
         let rows = rows(&workload, if report.is_quick() { 1 << 14 } else { 1 << 17 });
         let memory = engine::memory(&rows).map_err(|error| error.to_string())?;
         let expected = expected(&rows, &workload);
-        let cases = WAYS.map(|(way, more)| {
-            let query = sql(&workload, more);
+        let query = &sql(&workload);
+        let cases = WAYS.map(|(way, settings)| {
             let case = Case {
                 workload: "interval-join",
                 variant: variant(way),
@@ -52,7 +49,7 @@ pub fn run(report: &mut Report) -> Result<(), String> {
             };
             let (memory, workload) = (&memory, &workload);
             let run: Run<'_> = Box::new(move || {
-                let found = found(memory, workload, &query).map_err(|error| error.to_string())?;
+                let found = found(memory, workload, settings, query).map_err(|error| error.to_string())?;
                 Ok(Box::new(move || expected.compare(&found)))
             });
             (case, run)
@@ -71,19 +68,18 @@ fn rows(workload: &Workload, count: usize) -> Vec<Row> {
     rows
 }
 
-fn sql(workload: &Workload, beside: &str) -> String {
-    let of_beside = if beside.is_empty() { "" } else { ", count(*) OVER beside" };
+fn sql(workload: &Workload) -> String {
     format!(
-        "SELECT ts, min(v) OVER w, max(v) OVER w{of_beside} FROM (SELECT k, ts, CAST(NULL AS BIGINT) AS v FROM s) \
+        "SELECT ts, min(v) OVER w, max(v) OVER w FROM (SELECT k, ts, CAST(NULL AS BIGINT) AS v FROM s) \
          WINDOW w AS (UNION r PARTITION BY k ORDER BY ts \
-         ROWS_RANGE BETWEEN {} PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW INSTANCE_NOT_IN_WINDOW){beside}",
+         ROWS_RANGE BETWEEN {} PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW INSTANCE_NOT_IN_WINDOW)",
         engine::interval(workload.window)
     )
 }
 
-fn found(memory: &Memory, workload: &Workload, query: &str) -> thalweg::Result<Answer> {
-    let batches: thalweg::Result<Vec<RecordBatch>> =
-        engine::tables(memory, workload, "SET 'parallelism' = '1';")?.sql(query)?.collect();
+fn found(memory: &Memory, workload: &Workload, settings: &str, query: &str) -> thalweg::Result<Answer> {
+    let settings = format!("SET 'parallelism' = '1'; {settings}");
+    let batches: thalweg::Result<Vec<RecordBatch>> = engine::tables(memory, workload, &settings)?.sql(query)?.collect();
     let mut answer = Answer::default();
     for batch in batches? {
         let times = batch.column(0).as_primitive::<TimestampMicrosecondType>();
@@ -129,13 +125,13 @@ mod tests {
             let workload = Workload::dense("", Keys::Uniform(3), 3 * rows_in_window, 100);
             let rows = rows(&workload, 3_000);
             let memory = engine::memory(&rows).unwrap();
-            for (way, more) in WAYS {
-                let query = sql(&workload, more);
+            let query = sql(&workload);
+            for (way, settings) in WAYS {
                 let explained =
-                    engine::tables(&memory, &workload, "").unwrap().sql(&format!("EXPLAIN {query}")).unwrap();
+                    engine::tables(&memory, &workload, settings).unwrap().sql(&format!("EXPLAIN {query}")).unwrap();
                 let explained: String = explained.map(|batch| format!("{:?}", batch.unwrap())).collect();
                 assert!(explained.contains(&format!("max(v) from {way}")), "{way}: {explained}");
-                let found = found(&memory, &workload, &query).unwrap();
+                let found = found(&memory, &workload, settings, &query).unwrap();
                 assert_eq!(expected(&rows, &workload).compare(&found), Ok(3_000), "{way} of {rows_in_window} rows");
             }
         }

@@ -42,25 +42,20 @@ fn batch(rows: &[&Row], is_base: bool) -> thalweg::Result<RecordBatch> {
 pub struct Asked {
     /// When results come.
     pub mode: Mode,
-    /// Whether sums may follow from what windows have in common. A window beside another one that sees the stream's own rows is looked at row
-    /// by row; that other one costs a little itself.
-    pub is_incremental: bool,
     /// What is set.
     pub settings: String,
 }
 
-/// A window that sees the stream's own rows, and little else.
-pub const BESIDE: &str =
-    ", beside AS (UNION r PARTITION BY k ORDER BY ts ROWS_RANGE BETWEEN CURRENT ROW AND CURRENT ROW)";
+/// All rows of each window are looked at.
+pub const ALL_ROWS: &str = "SET 'over.incremental' = 'false';";
 
 /// What is asked.
 pub fn sql(workload: &Workload, asked: &Asked) -> String {
     // A base row has no value, so that it does not matter whether its window has it.
-    let (more, beside) = if asked.is_incremental { ("", "") } else { (", count(*) OVER beside", BESIDE) };
     format!(
-        "SELECT k, ts, sum(v) OVER w{more} FROM (SELECT k, ts, CAST(NULL AS BIGINT) AS v FROM s) \
+        "SELECT k, ts, sum(v) OVER w FROM (SELECT k, ts, CAST(NULL AS BIGINT) AS v FROM s) \
          WINDOW w AS (UNION r PARTITION BY k ORDER BY ts \
-         ROWS_RANGE BETWEEN {} PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW INSTANCE_NOT_IN_WINDOW){beside}{}",
+         ROWS_RANGE BETWEEN {} PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW INSTANCE_NOT_IN_WINDOW){}",
         interval(workload.window),
         emit(asked.mode)
     )
@@ -218,8 +213,8 @@ mod tests {
             let rows = workload.generate(5_000);
             let memory = memory(&rows).unwrap();
             for settings in ["SET 'parallelism' = '1'; SET 'batch.rows' = '100';", "SET 'parallelism' = '3';"] {
-                for (mode, is_incremental) in [(Mode::Final, true), (Mode::Eager, true), (Mode::Final, false)] {
-                    let asked = Asked { mode, is_incremental, settings: settings.to_string() };
+                for (mode, more) in [(Mode::Final, ""), (Mode::Eager, ""), (Mode::Final, ALL_ROWS)] {
+                    let asked = Asked { mode, settings: format!("{settings} {more}") };
                     let found = engine(&memory, &workload, &asked).unwrap();
                     assert_eq!(expected(&rows, &workload).compare(&found), Ok(5_000), "{} {settings}", workload.name);
                 }
@@ -231,10 +226,10 @@ mod tests {
     fn rows_are_looked_at_one_by_one_where_that_is_asked_for() {
         let workload = &Workload::all()[0];
         let memory = memory(&workload.generate(10)).unwrap();
-        for (is_incremental, way) in [(true, "sorting or running totals, by cost"), (false, "all rows")] {
-            let asked = Asked { mode: Mode::Final, is_incremental, settings: String::new() };
+        for (settings, way) in [("", "sorting or running totals, by cost"), (ALL_ROWS, "all rows")] {
+            let asked = Asked { mode: Mode::Final, settings: settings.to_string() };
             let query = format!("EXPLAIN {}", sql(workload, &asked));
-            let explained = tables(&memory, workload, "").unwrap().sql(&query).unwrap();
+            let explained = tables(&memory, workload, settings).unwrap().sql(&query).unwrap();
             let explained: String = explained.map(|batch| format!("{:?}", batch.unwrap())).collect();
             assert!(explained.contains(&format!("sum(v) from {way}")), "{explained}");
         }

@@ -92,10 +92,10 @@ impl Way {
     pub fn asked(&self) -> Asked {
         let merge = if self.name == ANY_ORDER { "arrival" } else { "ordered" };
         let sharing = if self.name == ENGINE_WITH_SCHEDULE { SHARING } else { "" };
+        let all_rows = if self.name == ENGINE_WITHOUT_INCREMENTAL { engine::ALL_ROWS } else { "" };
         Asked {
             mode: self.mode,
-            is_incremental: self.name != ENGINE_WITHOUT_INCREMENTAL,
-            settings: format!("SET 'parallelism' = '{}'; SET 'merge' = '{merge}'; {sharing}", self.joiners),
+            settings: format!("SET 'parallelism' = '{}'; SET 'merge' = '{merge}'; {sharing}{all_rows}", self.joiners),
         }
     }
 

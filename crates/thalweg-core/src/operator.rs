@@ -212,6 +212,43 @@ pub struct Search {
     pub seen: Came,
     /// How many keys they had, where all rows of a key stay in what it comes to.
     pub keys: u64,
+    /// How many results of aggregates were found in each [`Way`], by its number.
+    pub ways: [u64; Way::ALL.len()],
+}
+
+/// How an aggregate over the rows around a row is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// As the difference of two running totals, over all rows that may be seen as they are sorted each time.
+    Sorting,
+    /// The same, where the totals are kept by key.
+    RunningTotals,
+    /// As a value of one of the rows.
+    OneRow,
+    /// From what the window of the row before had.
+    Sliding,
+    /// From states of blocks of rows.
+    Blocks,
+    /// From all rows of its window.
+    AllRows,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Sorting, Self::RunningTotals, Self::OneRow, Self::Sliding, Self::Blocks, Self::AllRows];
+
+    /// What users see.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sorting => "sorting",
+            Self::RunningTotals => "running totals",
+            Self::OneRow => "one row",
+            Self::Sliding => "sliding",
+            Self::Blocks => "blocks",
+            Self::AllRows => "all rows",
+        }
+    }
 }
 
 /// Rows that came.
@@ -255,11 +292,12 @@ impl Search {
     }
 
     /// Adds what was looked at and found elsewhere; of both lags, and both numbers of keys, the larger one stays.
-    pub fn add(&mut self, Self { visited, found, lag, bases, seen, keys }: Self) {
+    pub fn add(&mut self, Self { visited, found, lag, bases, seen, keys, ways }: Self) {
         self.visited += visited;
         self.found += found;
         self.lag = self.lag.max(lag);
         self.keys = self.keys.max(keys);
+        self.ways.iter_mut().zip(ways).for_each(|(results, more)| *results += more);
         for (came, more) in [(&mut self.bases, bases), (&mut self.seen, seen)] {
             came.in_time += more.in_time;
             came.late += more.late;

@@ -40,6 +40,8 @@ pub struct Settings {
     pub strategy: Strategy,
     /// Whether rows are aggregated before they travel.
     pub phases: Phases,
+    /// Whether aggregates around a row are found without looking at all rows of its window, where that can be.
+    pub over_incremental: bool,
     /// Whether the routes of rows that are divided by keys follow the load.
     pub adaptive: bool,
     /// How often the load is looked at.
@@ -138,7 +140,7 @@ pub enum FloatSum {
 }
 
 /// A setting: its key, what it may be, and what it does.
-pub const KEYS: [(&str, &str, &str); 22] = [
+pub const KEYS: [(&str, &str, &str); 23] = [
     (
         "parallelism",
         "a whole number from 1 to 1024",
@@ -191,6 +193,11 @@ pub const KEYS: [(&str, &str, &str); 22] = [
         "'auto', 'one' or 'two'",
         "whether the instances that send rows aggregate them first, and the states of their groups travel",
     ),
+    (
+        "over.incremental",
+        "'true' or 'false'",
+        "whether aggregates around a row are found without looking at all rows of its window, where that can be",
+    ),
     ("adaptive", "'true' or 'false'", "whether keys move between instances as the load asks for"),
     ("adaptive.interval", "a duration from '1 ms' to '1 h'", "how often the load of instances is looked at"),
     (
@@ -235,6 +242,7 @@ impl Default for Settings {
             exchange_scatter: Scatter::Auto,
             strategy: Strategy::SubqueryCluster,
             phases: Phases::Auto,
+            over_incremental: true,
             adaptive: true,
             adaptive_interval: Interval::millis(1000),
             adaptive_imbalance: 25,
@@ -313,6 +321,7 @@ impl Settings {
                     Phases::Two => "two",
                 }
                 .to_string(),
+                "over.incremental" => self.over_incremental.to_string(),
                 "adaptive" => self.adaptive.to_string(),
                 "adaptive.interval" => self.adaptive_interval.to_string(),
                 "adaptive.imbalance" => percent(self.adaptive_imbalance),
@@ -384,6 +393,7 @@ impl Settings {
                 }
             }
             "parallel.strategy" => self.strategy = Strategy::ALL.into_iter().find(|s| s.name() == value)?,
+            "over.incremental" => self.over_incremental = value.parse().ok()?,
             "adaptive" => self.adaptive = value.parse().ok()?,
             "adaptive.interval" => {
                 let allowed = Interval::millis(1)..=Interval::millis(3_600_000);
@@ -452,6 +462,7 @@ mod tests {
             "hybrid",
             "query-cluster",
             "two",
+            "false",
             "false",
             "500 ms",
             "50 %",

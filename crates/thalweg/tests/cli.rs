@@ -535,6 +535,8 @@ fn explain_analyze_tells_how_nodes_with_a_state_did() {
     assert_eq!(join["rows_found"], over["rows_found"]);
     let [found, visited] = ["rows_found", "rows_visited"].map(|what| join[what].as_u64().unwrap());
     assert!((2000..4000).contains(&found) && visited >= found && visited < 3 * found, "{join}");
+    assert_eq!(over["results_from"], serde_json::json!({ "sorting": 1000 }), "{over}");
+    assert_eq!(join["results_from"], serde_json::json!({}), "{join}");
     // Sums follow two ends, which pass each row, and once more those that rows to come may see.
     let visited = over["rows_visited"].as_u64().unwrap();
     assert!((1000..3000).contains(&visited), "{over}");

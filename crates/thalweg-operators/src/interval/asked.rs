@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, BooleanArray, cast::AsArray};
 use thalweg_core::{
     Error, Interval, Result,
     aggregate::{Addends, Aggregate as Function, Amounts, Pick, Slide, Totals},
-    operator::MadeOf,
+    operator::{MadeOf, Way},
 };
 use thalweg_plan::node::Emission;
 
@@ -42,8 +42,8 @@ pub struct Looked {
     pub frame: Frame,
     /// Which of the aggregates.
     pub calls: Range<usize>,
-    /// Whether rows that are seen follow each other, perhaps but for a hole and the row itself, so that totals will do.
-    pub has_spans: bool,
+    /// Whether rows of the first input are among those that it looks through.
+    pub has_base: bool,
     /// Whether there are such that need all rows of each window.
     pub needs_all: bool,
     /// Whether these may be found from states of blocks of rows.
@@ -61,7 +61,7 @@ pub struct Looked {
 impl Looked {
     /// Whether what a row sees follows each other without a hole.
     pub fn is_contiguous(&self) -> bool {
-        self.has_spans && self.hole.is_none()
+        self.hole.is_none()
     }
 }
 
@@ -90,42 +90,27 @@ pub enum Summed {
     Row(Pick),
 }
 
-/// How an aggregate over the rows around each row is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// As the difference of two running totals.
-    RunningTotals,
-    /// The same, over all rows that may be seen as they are sorted each time, if that costs less than to keep them by key.
-    Sorting,
-    /// As a value of one of the rows.
-    OneRow,
-    /// From what the window of the row before had, if that costs less than all rows.
-    Sliding,
-    /// From states of blocks of rows, if that costs less than all rows.
-    Blocks,
-    /// From all rows of each window.
-    AllRows,
-}
-
-impl Way {
-    /// What users see.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::RunningTotals => "running totals",
-            Self::Sorting => "sorting or running totals, by cost",
-            Self::OneRow => "one row",
-            Self::Sliding => "sliding or all rows, by cost",
-            Self::Blocks => "blocks or all rows, by cost",
-            Self::AllRows => "all rows",
-        }
+/// In which ways an aggregate that may be found in this one may be found, as users see it.
+pub fn possible(way: Way) -> &'static str {
+    match way {
+        Way::Sorting => "sorting or running totals, by cost",
+        Way::Sliding => "sliding or all rows, by cost",
+        Way::Blocks => "blocks or all rows, by cost",
+        Way::RunningTotals | Way::OneRow | Way::AllRows => way.name(),
     }
 }
 
 /// How each of the aggregates of some frames is found, once or at once with corrections; see [`Asked::new`].
 ///
 /// Errors: as there.
-pub fn ways(inputs: &[OverInput], frames: &[(Frame, usize)], passes: &[usize], emission: Emission) -> Result<Vec<Way>> {
-    let asked = Asked::new(inputs, frames, passes)?;
+pub fn ways(
+    inputs: &[OverInput],
+    frames: &[(Frame, usize)],
+    passes: &[usize],
+    emission: Emission,
+    is_incremental: bool,
+) -> Result<Vec<Way>> {
+    let asked = Asked::new(inputs, frames, passes, is_incremental)?;
     if emission != Emission::Eager && asked.can_sweep() {
         return Ok(vec![Way::Sorting; asked.functions.len()]);
     }
@@ -135,10 +120,15 @@ pub fn ways(inputs: &[OverInput], frames: &[(Frame, usize)], passes: &[usize], e
 
 impl Asked {
     /// The aggregates of some frames, each with how many of them are its own, over these inputs; which of the columns of the first
-    /// one pass.
+    /// one pass; whether aggregates are found without looking at all rows of each window, where that can be.
     ///
     /// Errors: `Error::Bug` if there is no input.
-    pub fn new(inputs: &[OverInput], frames: &[(Frame, usize)], passes: &[usize]) -> Result<Self> {
+    pub fn new(
+        inputs: &[OverInput],
+        frames: &[(Frame, usize)],
+        passes: &[usize],
+        is_incremental: bool,
+    ) -> Result<Self> {
         let Some(base) = inputs.first() else { return Err(Error::bug("aggregates over the rows of no input")) };
         let functions: Vec<_> = base.calls.iter().map(|call| Arc::clone(&call.function)).collect();
         let is_base_seen = frames.iter().any(|(frame, _)| !frame.excludes_base);
@@ -148,34 +138,35 @@ impl Asked {
             let frame = frame.clone().simplified();
             Looked {
                 calls: first - count..first,
-                has_spans: frame.has_spans(is_base_seen),
-                hole: frame.hole(is_base_seen),
+                has_base: !frame.excludes_base,
+                hole: frame.hole(!frame.excludes_base),
                 needs_all: false,
                 has_blocks: false,
                 slides: false,
                 has_past: false,
-                adds_own: frame.adds_own(is_base_seen),
+                adds_own: frame.adds_own(!frame.excludes_base),
                 frame,
             }
         };
         let mut frames: Vec<Looked> = frames.iter().map(looked).collect();
         let is_base_read = is_base_seen || frames.iter().any(|looked| looked.adds_own);
         let layout = Layout::new(&base.calls, passes, base.input.time, is_base_read);
-        let (kinds, summed) = totals(inputs, &layout, &frames)?;
+        let (kinds, summed) = match is_incremental {
+            true => totals(inputs, &layout, &frames)?,
+            false => (Vec::new(), vec![None; functions.len()]),
+        };
         for looked in &mut frames {
             let others = looked.calls.clone().filter(|call| summed[*call].is_none());
             let (sliding, others): (Vec<_>, Vec<_>) =
-                others.partition(|call| looked.has_spans && functions[*call].slide().is_some());
+                others.partition(|call| is_incremental && functions[*call].slide().is_some());
             looked.slides = !sliding.is_empty();
             looked.needs_all = !others.is_empty();
-            if looked.has_spans {
-                let merges = others.iter().map(|call| can_merge(functions[*call].as_ref()));
-                let merges = merges.collect::<Result<Vec<_>>>()?.into_iter().all(|merges| merges);
-                let picks = looked.calls.clone().any(|call| matches!(summed[call], Some(Summed::Row(_))));
-                looked.has_blocks = looked.needs_all && merges;
-                looked.has_past =
-                    looked.is_contiguous() && looked.frame.is_unbounded() && merges && !looked.slides && !picks;
-            }
+            let merges = others.iter().map(|call| can_merge(functions[*call].as_ref()));
+            let merges = is_incremental && merges.collect::<Result<Vec<_>>>()?.into_iter().all(|merges| merges);
+            let picks = looked.calls.clone().any(|call| matches!(summed[call], Some(Summed::Row(_))));
+            looked.has_blocks = looked.needs_all && merges;
+            looked.has_past =
+                looked.is_contiguous() && looked.frame.is_unbounded() && merges && !looked.slides && !picks;
         }
         Ok(Self { functions, layout, frames, kinds, summed, is_base_seen })
     }
@@ -246,7 +237,8 @@ impl Asked {
     /// Whether all that is asked for are totals over rows within a span of time, so that these may be sorted whenever they are looked at.
     pub fn can_sweep(&self) -> bool {
         let is_total = |summed: &Option<Summed>| matches!(summed, Some(Summed::Rows | Summed::Total(_)));
-        let has_span = |looked: &Looked| looked.is_contiguous() && looked.frame.has_span();
+        let has_span =
+            |looked: &Looked| looked.is_contiguous() && looked.frame.has_span() && looked.has_base == self.is_base_seen;
         self.frames.iter().all(has_span) && self.summed.iter().all(is_total)
     }
 
@@ -290,7 +282,6 @@ fn totals(inputs: &[OverInput], layout: &Layout, frames: &[Looked]) -> Result<(V
     let frame_of = |call: usize| frames.iter().find(|looked| looked.calls.contains(&call));
     for (call, columns) in layout.calls.iter().enumerate() {
         let function = &inputs[0].calls[call].function;
-        let has_spans = frame_of(call).is_some_and(|looked| looked.has_spans);
         let frame = frame_of(call).filter(|looked| looked.is_contiguous());
         // A frame of times has all rows of a time or none; but a row that is not in the line may have a time of its own.
         if frame.is_some_and(|looked| looked.frame.is_of_times() && !looked.adds_own) && counts_times(inputs, call) {
@@ -301,11 +292,11 @@ fn totals(inputs: &[OverInput], layout: &Layout, frames: &[Looked]) -> Result<(V
             summed.push(Some(Summed::Times(place)));
             continue;
         }
-        if let Some(pick) = function.pick().filter(|_| has_spans && columns.1.is_none()) {
+        if let Some(pick) = function.pick().filter(|_| columns.1.is_none()) {
             summed.push(Some(Summed::Row(pick)));
             continue;
         }
-        if function.totals().is_none() || !has_spans {
+        if function.totals().is_none() {
             summed.push(None);
             continue;
         }

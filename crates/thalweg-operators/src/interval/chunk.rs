@@ -8,7 +8,7 @@ use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
     Batch, Result,
     aggregate::{Accumulator, Amounts, Pick},
-    operator::Search,
+    operator::{Search, Way},
 };
 
 use super::{
@@ -64,6 +64,10 @@ pub struct Chunk {
     followed: Vec<Followed>,
     /// By frame the rows whose totals are no numbers for certain.
     unsure: Vec<Unsure>,
+    /// By frame for how many rows blocks were merged.
+    merged: Vec<usize>,
+    /// Whether all was found from rows as they are sorted each time.
+    is_swept: bool,
     /// By frame rows that are seen and not aggregated yet, for aggregates of each kind.
     seen: Vec<[Seen; KINDS.len()]>,
     /// What was looked at and found since this was last taken.
@@ -98,6 +102,10 @@ impl Unsure {
         if !self.calls.contains(&call) {
             self.calls.push(call);
         }
+    }
+
+    fn count(&self, rows: Range<usize>) -> usize {
+        self.are.get(rows).unwrap_or_default().iter().filter(|is_unsure| **is_unsure).count()
     }
 
     fn has(&self, row: usize) -> bool {
@@ -172,7 +180,7 @@ impl Chunk {
         sorter.by_key(bases, &mut self.order);
         self.find_keys(bases);
         let own = self.reset(bases, asked, kept)?;
-        for (frame, looked) in asked.frames.iter().enumerate().filter(|(_, looked)| looked.has_spans) {
+        for (frame, looked) in asked.frames.iter().enumerate() {
             self.look_around(Around { asked, frame, own: &own }, bases, lines);
             self.pick(frame, looked, bases, asked, lines);
         }
@@ -199,6 +207,7 @@ impl Chunk {
             times.push(time);
         });
         let own = self.reset(bases, asked, kept)?;
+        self.is_swept = true;
         for frame in 0..asked.frames.len() {
             let around = Around { asked, frame, own: &own };
             let calls = self.totals_of(around, bases.len());
@@ -211,7 +220,7 @@ impl Chunk {
     fn reset(&mut self, bases: &[Entry], asked: &Asked, kept: &Kept) -> Result<Vec<Amounts>> {
         self.rows.clear();
         self.rows.extend(bases.iter().map(|base| base.at));
-        (self.done, self.given) = (0, 0);
+        (self.done, self.given, self.is_swept) = (0, 0, false);
         self.accumulators = asked.functions.iter().map(|function| function.accumulator()).collect::<Result<_>>()?;
         self.totals.resize_with(asked.functions.len(), Sums::default);
         self.picked.resize_with(asked.functions.len(), Vec::new);
@@ -221,6 +230,7 @@ impl Chunk {
         self.spans.iter_mut().for_each(Spans::clear);
         self.settled = vec![Settled::default(); asked.frames.len()];
         self.unsure = asked.frames.iter().map(|_| Unsure::default()).collect();
+        self.merged = vec![0; asked.frames.len()];
         self.seen.resize_with(asked.frames.len(), Default::default);
         let needs_own = |looked: &Looked| looked.adds_own || looked.hole.is_some();
         if asked.frames.iter().any(needs_own) { asked.amounts(kept, bases, 0..bases.len()) } else { Ok(Vec::new()) }
@@ -234,7 +244,7 @@ impl Chunk {
             self.picked[call].resize(bases.len(), None);
             for number in 0..self.keys.len() {
                 let (key, places) = self.keys[number].clone();
-                let line = lines.line(key);
+                let line = lines.seen(key, frame);
                 for place in places {
                     let Spans { starts, ends, .. } = &self.spans[frame];
                     let (row, seen) = (self.order[place] as usize, starts[place]..ends[place]);
@@ -319,10 +329,10 @@ impl Chunk {
         line: &Line,
         near: &mut Range<usize>,
     ) {
-        let (Around { asked, frame, .. }, looked) = (around, around.looked());
+        let (Around { frame, .. }, looked) = (around, around.looked());
         let (last, spans, times) = (near.clone(), &mut self.spans[frame], &self.times[places.clone()]);
         let some = self.order[places.clone()].iter().map(|number| &bases[*number as usize]);
-        looked.frame.spans(times, some, line, asked.is_base_seen, near, spans);
+        looked.frame.spans(times, some, line, looked.has_base, near, spans);
         // Both ends have passed the rows in between.
         self.search.visited += (near.start.abs_diff(last.start) + near.end.abs_diff(last.end)) as u64;
         let found = spans.starts[places.clone()].iter().zip(&spans.ends[places.clone()]);
@@ -332,7 +342,7 @@ impl Chunk {
             Some(Hole::Itself) if first.is_empty() => places.len(),
             _ => first.iter().zip(last).map(|(start, end)| end - start).sum(),
         };
-        let adds_own = asked.is_base_seen && looked.adds_own;
+        let adds_own = looked.has_base && looked.adds_own;
         let own = if adds_own { places.clone().filter(|place| spans.owns(*place)).count() } else { 0 };
         self.search.found += (found + own).saturating_sub(lacking) as u64;
         calls.iter().for_each(|call| self.sum(*call, around, places.clone(), line));
@@ -421,7 +431,6 @@ impl Chunk {
             if std::mem::replace(&mut last, base.key) != base.key {
                 near.fill(0..0);
             }
-            let line = lines.line(base.key);
             for frame in &frames {
                 let (looked, near) = (&asked.frames[*frame], &mut near[*frame]);
                 let may_settle = looked.has_blocks || looked.slides || !self.unsure[*frame].are.is_empty();
@@ -440,10 +449,7 @@ impl Chunk {
                     calls.for_each(|call| self.totals[call].forget(number as usize));
                 }
                 for (seen, _) in self.seen[*frame].iter_mut().zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
-                    looked.frame.rows(&base, line, asked.is_base_seen, near, &mut seen.rows);
-                    // Those of frames without gaps were found before.
-                    let rows = seen.rows.len() - seen.groups.len();
-                    self.search.found += if looked.has_spans { 0 } else { rows as u64 };
+                    looked.frame.rows(&base, lines.seen(base.key, *frame), looked.has_base, near, &mut seen.rows);
                     seen.groups.resize(seen.rows.len(), number);
                 }
             }
@@ -487,8 +493,8 @@ impl Chunk {
         self.search.visited += all.len() as u64;
         let windows = starts.iter().zip(ends).map(|(start, end)| start - all.start..end - all.start);
         let windows: Vec<_> = windows.collect();
-        let mut rows: Vec<At> = lines.line(key).rows()[all.clone()].iter().map(|entry| entry.at).collect();
-        let line = lines.line(key);
+        let line = lines.seen(key, frame);
+        let mut rows: Vec<At> = line.rows()[all.clone()].iter().map(|entry| entry.at).collect();
         let hole = |place: usize| {
             (looked.hole.is_some() || looked.adds_own).then_some(())?;
             let hole = self.hole(looked, frame, self.done + place, line, &bases[order[place] as usize]);
@@ -538,6 +544,7 @@ impl Chunk {
                 }
             }
             self.settled[frame].is_found = true;
+            self.merged[frame] += same;
         }
         Ok(all.len())
     }
@@ -613,6 +620,7 @@ impl Chunk {
         kept: &Kept,
     ) -> Result<ArrayRef> {
         let (rows, count) = (self.given..self.given + bases.len(), bases.len());
+        self.count_ways(call, frame, rows.clone(), asked);
         if let Some(Summed::Row(_)) = asked.summed[call] {
             let value = asked.layout.calls[call].0[0];
             return kept.gather_some(value, &self.picked[call][rows], &asked.functions[call].output());
@@ -651,6 +659,28 @@ impl Chunk {
             past.merge(call, bases, accumulator.as_mut())?;
         }
         with_followed(accumulator.take_result()?, followed, results)
+    }
+
+    /// Counts in which ways the results of an aggregate were found.
+    fn count_ways(&mut self, call: usize, frame: usize, rows: Range<usize>, asked: &Asked) {
+        let (count, followed) = (rows.len(), self.followed[call].rows.len());
+        let mut add = |way: Way, results: usize| self.search.ways[way as usize] += results as u64;
+        match asked.summed[call] {
+            Some(Summed::Row(_)) => add(Way::OneRow, count),
+            Some(_) => {
+                let unsure = if asked.may_be_unsure(call) { self.unsure[frame].count(rows) } else { 0 };
+                add(if self.is_swept { Way::Sorting } else { Way::RunningTotals }, count - unsure);
+                add(Way::Sliding, followed);
+                add(Way::AllRows, unsure.saturating_sub(followed));
+            }
+            None => {
+                let slides = asked.slide(&asked.frames[frame], call).is_some();
+                let merged = if slides { 0 } else { self.merged[frame] };
+                add(Way::Sliding, followed);
+                add(Way::Blocks, merged);
+                add(Way::AllRows, count.saturating_sub(followed + merged));
+            }
+        }
     }
 
     /// How many bytes of memory it keeps.

@@ -182,13 +182,8 @@ impl Frame {
         is_within && !self.excludes_row
     }
 
-    /// Whether the rows that a row sees follow each other in the line, but perhaps for a [hole](Self::hole) and for the row itself.
+    /// What is left out of the line between the rows that a row sees, which follow each other otherwise, but perhaps for the row itself;
     /// `is_in_line` says whether rows of the first input are there.
-    pub fn has_spans(&self, is_in_line: bool) -> bool {
-        !(is_in_line && self.excludes_base)
-    }
-
-    /// What is left out of the line between the rows that a row sees.
     pub fn hole(&self, is_in_line: bool) -> Option<Hole> {
         match self.bounds {
             // So many rows before it end with the one before it, or with the last of an earlier time.
@@ -324,7 +319,7 @@ impl Frame {
         *near = found.clone();
         let is_seen = |(place, entry): (usize, &Entry)| {
             let is_other = !is_in_line || place != own;
-            is_other && !(self.excludes_time && entry.time == base.time) && !(self.excludes_base && entry.rank == BASE)
+            is_other && !(self.excludes_time && entry.time == base.time)
         };
         // The row itself stands behind those of other inputs of its time, and among those of its own by its position.
         let before = found.start..place.clamp(found.start, found.end);

@@ -150,7 +150,7 @@ impl IntervalJoin {
             allowed: parts.allowed.0,
             reached: Timestamp::MIN,
             kept: Kept::default(),
-            lines: Lines::new(KeyEncoder::new(&key_types)?, 0, 1),
+            lines: Lines::new(KeyEncoder::new(&key_types)?, 0, vec![true]),
             has_null: Vec::new(),
             members: Waiting::default(),
             bases: Waiting::default(),

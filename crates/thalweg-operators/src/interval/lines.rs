@@ -7,7 +7,7 @@ use thalweg_core::{Interval, KeyGroup, KeyGroups, Result, Timestamp, aggregate::
 use thalweg_memory::simd::prefetch;
 
 use super::{
-    entry::{At, Entry},
+    entry::{At, BASE, Entry},
     totals::Running,
 };
 use crate::aggregate::groups::{Groups, KeyEncoder, Keys, Numbers};
@@ -50,9 +50,10 @@ pub struct Lines {
     spare: Vec<Line>,
     /// For each key and frame which rows the last row saw that looked at them.
     near: Vec<Range<usize>>,
-    /// How many running totals each key has, and how many frames.
+    /// How many running totals each key has.
     totals: usize,
-    frames: usize,
+    /// For each frame whether it sees rows of the first input.
+    frames: Vec<bool>,
     rows: usize,
     /// How many rows came since all keys were last looked at.
     grown: usize,
@@ -72,12 +73,19 @@ pub struct Line {
     gone: usize,
     /// Running totals over all entries.
     running: Vec<Running>,
+    /// Those of them that are of other inputs than the first, with totals of their own, where some frames see these alone and others all.
+    others: Option<Box<Line>>,
 }
 
 impl Line {
     /// The rows that are there, in the order of time.
     pub fn rows(&self) -> &[Entry] {
         &self.entries[self.gone..]
+    }
+
+    /// Those that a frame may see, which sees rows of the first input or does not.
+    pub fn seen(&self, with_base: bool) -> &Self {
+        if with_base { self } else { self.others.as_deref().unwrap_or(self) }
     }
 
     /// Their times.
@@ -163,6 +171,54 @@ impl Line {
         self.times.clear();
         self.gone = 0;
         self.running.iter_mut().for_each(Running::clear);
+        self.others.iter_mut().for_each(|others| others.clear());
+    }
+
+    /// Appends rows, with what these of some amounts add to each of so many totals.
+    fn append(&mut self, entries: &[Entry], totals: usize, amounts: &[Amounts], rows: Range<usize>) {
+        if self.running.len() < totals {
+            self.running.resize_with(totals, Running::default);
+        }
+        self.entries.extend_from_slice(entries);
+        self.times.extend(entries.iter().map(|entry| entry.time));
+        self.running.iter_mut().zip(amounts).for_each(|(running, amounts)| running.append(amounts, rows.clone()));
+        let Some(others) = &mut self.others else { return };
+        for (entries, of) in of_others(entries) {
+            others.append(entries, totals, amounts, rows.start + of.start..rows.start + of.end);
+        }
+    }
+
+    /// Puts rows between others, so many of which are before each.
+    fn insert(&mut self, entries: &[Entry], places: &[usize], totals: usize, amounts: &[Amounts], rows: Range<usize>) {
+        if self.running.len() < totals {
+            self.running.resize_with(totals, Running::default);
+        }
+        put_between(&mut self.entries, entries.iter().copied(), places);
+        put_between(&mut self.times, entries.iter().map(|entry| entry.time), places);
+        let all = self.running.iter_mut().zip(amounts);
+        all.for_each(|(running, amounts)| running.insert(amounts, rows.clone(), places));
+        let Some(others) = &mut self.others else { return };
+        for (entries, of) in of_others(entries) {
+            let here = others.rows();
+            let place = |entry: &Entry| others.gone + search(here, here.len(), |other| other.by_time(entry).is_lt());
+            let places: Vec<usize> = entries.iter().map(place).collect();
+            others.insert(entries, &places, totals, amounts, rows.start + of.start..rows.start + of.end);
+        }
+    }
+
+    /// Takes the rows from a time on back.
+    fn take_back(&mut self, time: i64, taken: &mut Vec<Entry>) {
+        let stay = self.gone + self.times().partition_point(|other| *other < time);
+        taken.extend(self.entries.drain(stay..));
+        self.times.truncate(stay);
+        self.running.iter_mut().for_each(|running| running.truncate(stay));
+        self.others.iter_mut().for_each(|others| others.take_back(time, &mut Vec::new()));
+    }
+
+    /// The rows of its key have another number now.
+    fn renumber(&mut self, key: u32) {
+        self.entries.iter_mut().for_each(|entry| entry.key = key);
+        self.others.iter_mut().for_each(|others| others.renumber(key));
     }
 
     /// Asks for the memory of the last rows.
@@ -176,10 +232,21 @@ impl Line {
     /// How many bytes of memory it takes.
     pub fn bytes(&self) -> usize {
         let running: usize = self.running.iter().map(Running::bytes).sum();
-        self.entries.capacity() * size_of::<Entry>() + self.times.capacity() * size_of::<i64>() + running
+        let others = self.others.as_ref().map_or(0, |others| size_of::<Self>() + others.bytes());
+        self.entries.capacity() * size_of::<Entry>() + self.times.capacity() * size_of::<i64>() + running + others
+    }
+
+    /// How many of its first rows a frame may see, which sees rows of the first input or does not.
+    pub fn first(&self, count: usize, with_base: bool) -> usize {
+        match self.others {
+            Some(_) if !with_base => self.rows()[..count].iter().filter(|entry| entry.rank != BASE).count(),
+            _ => count,
+        }
     }
 
     fn drop_first(&mut self, count: usize) {
+        let of_others = self.first(count, false);
+        self.others.iter_mut().for_each(|others| others.drop_first(of_others));
         self.gone += count;
         if self.gone == self.entries.len() || self.gone > GONE && self.gone > self.entries.len() / 2 {
             self.entries.drain(..self.gone);
@@ -266,6 +333,16 @@ pub fn search<T>(rows: &[T], near: usize, is_before: impl Fn(&T) -> bool) -> usi
     low + rows[low..high].partition_point(is_before)
 }
 
+/// The rows of other inputs than the first, those that follow each other, and where they are.
+fn of_others(entries: &[Entry]) -> impl Iterator<Item = (&[Entry], Range<usize>)> {
+    let mut end = 0;
+    let runs = entries.chunk_by(|a, b| (a.rank == BASE) == (b.rank == BASE)).map(move |run| {
+        end += run.len();
+        (run, end - run.len()..end)
+    });
+    runs.filter(|(run, _)| run[0].rank != BASE)
+}
+
 /// Puts some between others: each where so many of those that are there are before it. Those behind are moved once.
 fn put_between<T: Copy>(
     all: &mut Vec<T>,
@@ -282,11 +359,29 @@ fn put_between<T: Copy>(
 }
 
 impl Lines {
-    /// No keys of this kind, each with so many running totals, and so many frames that follow its rows.
-    pub fn new(encoder: KeyEncoder, totals: usize, frames: usize) -> Self {
+    /// No keys of this kind, each with so many running totals, and with frames that follow its rows, of which each sees rows of the first
+    /// input or does not.
+    pub fn new(encoder: KeyEncoder, totals: usize, frames: Vec<bool>) -> Self {
         let (lines, near) = (Vec::new(), Vec::new());
         let spare = Vec::new();
         Self { groups: encoder.groups(), encoder, lines, spare, near, totals, frames, rows: 0, grown: 0, bytes: 0 }
+    }
+
+    /// A key without rows, whose bytes are counted from now on.
+    fn empty(&mut self) -> Line {
+        let differ = self.frames.windows(2).any(|frames| frames[0] != frames[1]);
+        let line = Line { others: differ.then(Box::default), ..Line::default() };
+        self.bytes += line.bytes();
+        line
+    }
+
+    /// Takes a key's rows.
+    fn take(&mut self, key: usize) -> Line {
+        let empty = self.empty();
+        let line = std::mem::replace(&mut self.lines[key], empty);
+        self.rows -= line.rows().len();
+        self.bytes -= line.bytes();
+        line
     }
 
     /// What brings keys into the form in which they are looked up.
@@ -300,21 +395,24 @@ impl Lines {
             Numbers::One(number) => vec![number; rows],
             Numbers::Each(numbers) => numbers,
         };
-        let Self { lines, spare, .. } = self;
-        // Their bytes are counted.
-        lines.resize_with(self.groups.count(), || spare.pop().unwrap_or_default());
-        self.near.resize(self.lines.len() * self.frames, 0..0);
+        while self.lines.len() < self.groups.count() {
+            // The bytes of those that were forgotten are counted.
+            let line = self.spare.pop().unwrap_or_else(|| self.empty());
+            self.lines.push(line);
+        }
+        self.near.resize(self.lines.len() * self.frames.len(), 0..0);
         numbers
     }
 
-    /// The rows of a key.
-    pub fn line(&self, key: u32) -> &Line {
-        &self.lines[key as usize]
+    /// The rows of a key that one of the frames may see.
+    pub fn seen(&self, key: u32, frame: usize) -> &Line {
+        self.lines[key as usize].seen(self.frames[frame])
     }
 
-    /// The rows of a key, and those that the last row saw in one of the frames, as far as they are there.
+    /// The rows of a key that one of the frames may see, and those that the last row saw in it, as far as they are there.
     pub fn followed(&mut self, key: u32, frame: usize) -> (&Line, &mut Range<usize>) {
-        (&self.lines[key as usize], &mut self.near[key as usize * self.frames + frame])
+        let Self { lines, near, frames, .. } = self;
+        (lines[key as usize].seen(frames[frame]), &mut near[key as usize * frames.len() + frame])
     }
 
     /// Asks for the memory of some of the keys that are next, by how far these are ahead.
@@ -325,7 +423,8 @@ impl Lines {
         let [far, near, nearest] = AHEAD.map(|ahead| key(ahead).map(|key| key as usize));
         if let Some(far) = far {
             prefetch(&self.lines[far..=far], 0);
-            prefetch(&self.near[far * self.frames..][..self.frames], 0);
+            let frames = self.frames.len();
+            prefetch(&self.near[far * frames..][..frames], 0);
         }
         near.into_iter().for_each(|near| self.lines[near].prefetch_columns());
         nearest.into_iter().for_each(|nearest| self.lines[nearest].running.iter().for_each(Running::prefetch));
@@ -338,14 +437,8 @@ impl Lines {
             self.prefetch(|ahead| entries.get(done + ahead).map(|entry| entry.key));
             let line = &mut self.lines[same[0].key as usize];
             self.bytes -= line.bytes();
-            if line.running.len() < self.totals {
-                line.running.resize_with(self.totals, Running::default);
-            }
-            line.entries.extend_from_slice(same);
-            line.times.extend(same.iter().map(|entry| entry.time));
-            let rows = done..done + same.len();
-            done = rows.end;
-            line.running.iter_mut().zip(amounts).for_each(|(running, amounts)| running.append(amounts, rows.clone()));
+            line.append(same, self.totals, amounts, done..done + same.len());
+            done += same.len();
             self.bytes += line.bytes();
         }
         self.rows += entries.len();
@@ -377,16 +470,9 @@ impl Lines {
         for same in entries.chunk_by(|a, b| a.key == b.key) {
             let line = &mut self.lines[same[0].key as usize];
             self.bytes -= line.bytes();
-            if line.running.len() < self.totals {
-                line.running.resize_with(self.totals, Running::default);
-            }
             let rows = done..done + same.len();
             done = rows.end;
-            let places = &places[rows.clone()];
-            put_between(&mut line.entries, same.iter().copied(), places);
-            put_between(&mut line.times, same.iter().map(|entry| entry.time), places);
-            let all = line.running.iter_mut().zip(amounts);
-            all.for_each(|(running, amounts)| running.insert(amounts, rows.clone(), places));
+            line.insert(same, &places[rows.clone()], self.totals, amounts, rows);
             self.bytes += line.bytes();
         }
         self.rows += entries.len();
@@ -395,12 +481,8 @@ impl Lines {
 
     /// Takes the rows of a key from a time on back, so that others may be put between them.
     pub fn take_back(&mut self, key: u32, time: i64, taken: &mut Vec<Entry>) {
-        let line = &mut self.lines[key as usize];
-        let stay = line.gone + line.times().partition_point(|other| *other < time);
         let before = taken.len();
-        taken.extend(line.entries.drain(stay..));
-        line.times.truncate(stay);
-        line.running.iter_mut().for_each(|running| running.truncate(stay));
+        self.lines[key as usize].take_back(time, taken);
         // They come again, and are no more rows than there were. No memory is given back meanwhile.
         self.rows -= taken.len() - before;
         self.grown = self.grown.saturating_sub(taken.len() - before);
@@ -408,13 +490,11 @@ impl Lines {
 
     /// Takes all rows, key by key.
     pub fn take_all(&mut self, taken: &mut Vec<Entry>) {
-        for line in &mut self.lines {
-            taken.extend_from_slice(line.rows());
-            self.bytes -= line.bytes();
-            *line = Line::default();
+        for key in 0..self.lines.len() {
+            taken.extend_from_slice(self.take(key).rows());
         }
         self.near.fill(0..0);
-        (self.rows, self.grown) = (0, 0);
+        self.grown = 0;
     }
 
     /// How many rows there are.
@@ -470,7 +550,8 @@ impl Lines {
             }
             oldest = oldest.min(rows[0].time);
             gone(line, old);
-            for near in &mut self.near[key * self.frames..][..self.frames] {
+            for (near, with_base) in self.near[key * self.frames.len()..].iter_mut().zip(&self.frames) {
+                let old = line.first(old, *with_base);
                 *near = near.start.saturating_sub(old)..near.end.saturating_sub(old);
             }
             self.rows -= old;
@@ -489,14 +570,15 @@ impl Lines {
 
     /// Forgets keys for which `is_wanted` is not true; returns the new number of each, [`u32::MAX`] where there is none.
     pub fn forget_keys(&mut self, is_wanted: impl Fn(u32) -> bool) -> Vec<u32> {
-        let kept: Vec<u32> =
-            (0..self.lines.len() as u32).filter(|key| is_wanted(*key) || !self.line(*key).rows().is_empty()).collect();
+        let kept: Vec<u32> = (0..self.lines.len() as u32)
+            .filter(|key| is_wanted(*key) || !self.lines[*key as usize].rows().is_empty())
+            .collect();
         let mut moved = vec![u32::MAX; self.lines.len()];
         let mut lines = Vec::with_capacity(kept.len());
         for (new, old) in kept.iter().enumerate() {
             moved[*old as usize] = new as u32;
             let mut line = std::mem::take(&mut self.lines[*old as usize]);
-            line.entries.iter_mut().for_each(|entry| entry.key = new as u32);
+            line.renumber(new as u32);
             lines.push(line);
         }
         // Those that are kept have left nothing behind.
@@ -508,7 +590,7 @@ impl Lines {
         self.bytes = lines.iter().chain(&self.spare).map(Line::bytes).sum();
         self.lines = lines;
         // Where rows were seen is found again.
-        self.near = vec![0..0; self.lines.len() * self.frames];
+        self.near = vec![0..0; self.lines.len() * self.frames.len()];
         moved
     }
 
@@ -527,12 +609,10 @@ impl Lines {
 
     /// Drops the rows of the keys for which `is_gone` is true; `gone` is told where each lies.
     pub fn forget(&mut self, is_gone: impl Fn(u32) -> bool, mut gone: impl FnMut(At)) {
-        for (key, line) in self.lines.iter_mut().enumerate().filter(|(key, _)| is_gone(*key as u32)) {
+        for key in (0..self.lines.len()).filter(|key| is_gone(*key as u32)) {
+            let line = self.take(key);
             debug_assert!(line.rows().iter().all(|entry| entry.key as usize == key));
             line.rows().iter().for_each(|entry| gone(entry.at));
-            self.rows -= line.rows().len();
-            self.bytes -= line.bytes();
-            *line = Line::default();
         }
     }
 
@@ -546,7 +626,7 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::entry::BASE, *};
+    use super::*;
 
     fn line(times: &[i64]) -> Line {
         let entry = |(row, time): (u32, &i64)| Entry {
@@ -557,7 +637,7 @@ mod tests {
             at: At { batch: 0, row },
         };
         let entries = (0..).zip(times).map(entry).collect();
-        Line { entries, times: times.to_vec(), gone: 0, running: Vec::new() }
+        Line { entries, times: times.to_vec(), ..Line::default() }
     }
 
     #[test]

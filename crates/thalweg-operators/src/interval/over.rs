@@ -109,6 +109,8 @@ pub struct Parts {
     pub has_positions: bool,
     /// How far behind the watermark rows still count.
     pub allowed: Interval,
+    /// Whether aggregates are found without looking at all rows of each window, where that can be.
+    pub is_incremental: bool,
 }
 
 pub(super) const VERSION: u16 = 3;
@@ -133,8 +135,9 @@ impl Over {
             divided_by,
             has_positions,
             allowed,
+            is_incremental,
         } = parts;
-        let asked = Asked::new(&inputs, &frames, &passes)?;
+        let asked = Asked::new(&inputs, &frames, &passes, is_incremental)?;
         let ahead = frames.iter().map(|(frame, _)| frame.ahead());
         let back = asked.frames.iter().map(
             |Looked { frame, has_past, .. }| {
@@ -144,12 +147,13 @@ impl Over {
         let back = back.collect::<Option<Vec<_>>>().map(|back| back.into_iter().max().unwrap_or(0));
         let spared = asked.frames.iter().filter(|looked| !looked.has_past);
         let sweep = asked.can_sweep().then(Sweep::new);
+        let with_base = asked.frames.iter().map(|looked| looked.has_base).collect();
         Ok(Self {
             ahead: ahead.max().unwrap_or(0),
             back,
             spared: spared.filter_map(|looked| looked.frame.spared()).collect(),
             past: Past::default(),
-            lines: Lines::new(KeyEncoder::new(&key_types)?, asked.kinds.len(), frames.len()),
+            lines: Lines::new(KeyEncoder::new(&key_types)?, asked.kinds.len(), with_base),
             inputs,
             input_of,
             asked,

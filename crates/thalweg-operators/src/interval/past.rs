@@ -14,7 +14,7 @@ use thalweg_core::{Error, Result, Snapshot, aggregate::Accumulator, snapshot::Re
 
 use super::{
     asked::{Asked, Summed},
-    entry::{At, Entry},
+    entry::{At, BASE, Entry},
     kept::Kept,
     lines::{Line, Lines},
 };
@@ -66,7 +66,8 @@ impl Past {
 
     /// Counts the times of the first rows of a key, which are about to leave.
     pub fn count_times(&mut self, key: u32, line: &Line, rows: usize, asked: &Asked) {
-        for (call, kind) in asked.past_times() {
+        for (call, kind, with_base) in asked.past_times() {
+            let (rows, line) = (line.first(rows, with_base), line.seen(with_base));
             let Some((running, gone)) = line.running(kind) else { continue };
             let place = self.place(key);
             if self.times.len() <= call {
@@ -90,17 +91,24 @@ impl Past {
         let places: Vec<u32> = rows.iter().map(|entry| self.place(entry.key) as u32).collect();
         let count = self.keys.len();
         self.states.resize_with(asked.functions.len(), Vec::new);
-        for call in asked.past_states() {
+        for (call, with_base) in asked.past_states() {
             let mut accumulator = asked.functions[call].accumulator()?;
             if let Some(first) = self.states[call].first() {
                 let before: Vec<u32> = (0..first.len() as u32).collect();
                 accumulator.merge(&self.states[call], &before, count)?;
             }
             for (rows, places) in rows.chunks(TOGETHER).zip(places.chunks(TOGETHER)) {
-                let at: Vec<At> = rows.iter().map(|entry| entry.at).collect();
-                let (arguments, filter) = asked.gathered(call, kept, &at)?;
-                accumulator.update(&arguments, filter.as_ref(), places, count)?;
+                let seen = rows.iter().zip(places).filter(|(entry, _)| with_base || entry.rank != BASE);
+                let (at, places): (Vec<At>, Vec<u32>) = seen.map(|(entry, place)| (entry.at, *place)).unzip();
+                if !at.is_empty() {
+                    let (arguments, filter) = asked.gathered(call, kept, &at)?;
+                    accumulator.update(&arguments, filter.as_ref(), &places, count)?;
+                }
             }
+            // Of the last keys no row may count.
+            let columns = asked.layout.calls[call].0.iter();
+            let nothing: Vec<_> = columns.map(|column| kept.nothing(*column, rows[0].at)).collect();
+            accumulator.update(&nothing, None, &[], count)?;
             self.states[call] = accumulator.take_state()?;
         }
         Ok(())
@@ -175,10 +183,10 @@ impl Past {
         }
         let keys: Vec<u32> = places.iter().map(|place| self.keys[*place as usize]).collect();
         let mut columns = lines.columns(keys.clone())?;
-        for call in asked.past_states() {
+        for (call, _) in asked.past_states() {
             columns.extend(taken(&self.states[call], places.clone())?);
         }
-        for (call, _) in asked.past_times() {
+        for (call, ..) in asked.past_times() {
             columns
                 .push(std::sync::Arc::new(Int64Array::from_iter_values(keys.iter().map(|key| self.times(call, *key)))));
         }
@@ -208,7 +216,7 @@ impl Past {
         let count = self.keys.len();
         self.states.resize_with(asked.functions.len(), Vec::new);
         let mut next = key_columns;
-        for call in asked.past_states() {
+        for (call, _) in asked.past_states() {
             let mut accumulator = asked.functions[call].accumulator()?;
             if let Some(first) = self.states[call].first() {
                 let before: Vec<u32> = (0..first.len() as u32).collect();
@@ -220,7 +228,7 @@ impl Past {
             self.states[call] = accumulator.take_state()?;
             next += width;
         }
-        for (call, _) in asked.past_times() {
+        for (call, ..) in asked.past_times() {
             let counts = rows.columns().get(next).and_then(|column| column.as_primitive_opt::<Int64Type>());
             let counts = counts.ok_or_else(foreign)?;
             self.times.resize_with(self.times.len().max(call + 1), Vec::new);
@@ -248,18 +256,22 @@ fn taken(columns: &[ArrayRef], places: Vec<u32>) -> Result<Vec<ArrayRef>> {
 }
 
 impl Asked {
-    /// The aggregates for which states of rows that are past are kept.
-    fn past_states(&self) -> impl Iterator<Item = usize> + '_ {
-        let calls = self.frames.iter().filter(|looked| looked.has_past).flat_map(|looked| looked.calls.clone());
-        calls.filter(|call| !matches!(self.summed[*call], Some(Summed::Times(_))))
+    /// The aggregates for which states of rows that are past are kept, and whether rows of the first input are among these.
+    fn past_states(&self) -> impl Iterator<Item = (usize, bool)> + '_ {
+        self.past_calls().filter(|(call, _)| !matches!(self.summed[*call], Some(Summed::Times(_))))
     }
 
-    /// The aggregates that count times of rows that are past, with the running totals in which these are.
-    fn past_times(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        let calls = self.frames.iter().filter(|looked| looked.has_past).flat_map(|looked| looked.calls.clone());
-        calls.filter_map(|call| match self.summed[call] {
-            Some(Summed::Times(kind)) => Some((call, kind)),
+    /// The aggregates that count times of rows that are past, with the running totals in which these are, and whether rows of the first
+    /// input are among them.
+    fn past_times(&self) -> impl Iterator<Item = (usize, usize, bool)> + '_ {
+        self.past_calls().filter_map(|(call, with_base)| match self.summed[call] {
+            Some(Summed::Times(kind)) => Some((call, kind, with_base)),
             _ => None,
         })
+    }
+
+    fn past_calls(&self) -> impl Iterator<Item = (usize, bool)> + '_ {
+        let frames = self.frames.iter().filter(|looked| looked.has_past);
+        frames.flat_map(|looked| looked.calls.clone().map(|call| (call, looked.has_base)))
     }
 }

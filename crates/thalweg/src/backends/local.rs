@@ -354,6 +354,7 @@ impl Compiler<'_> {
         let (key_groups, settings, input_of) = (self.key_groups, self.settings(), planned.all_sides());
         let (batch_rows, allowed, has_positions) =
             (settings.batch_rows, settings.late_allowed, self.cut.has_positions(id));
+        let is_incremental = settings.over_incremental;
         let parts = move || over::Parts {
             inputs: inputs.clone(),
             input_of: input_of.clone(),
@@ -366,6 +367,7 @@ impl Compiler<'_> {
             divided_by: divided_by.clone(),
             has_positions,
             allowed,
+            is_incremental,
         };
         Ok(match over.emission {
             Emission::OnWatermark => make(move || Over::new(parts())),

@@ -8,7 +8,7 @@ use thalweg_core::aggregate::Signature;
 use thalweg_expressions::{aggregate_in_order, compile};
 use thalweg_operators::{
     aggregate::functions::native,
-    interval::asked::{Way, ways},
+    interval::asked::{possible, ways},
 };
 use thalweg_plan::{
     Node, NodeId, Plan, node,
@@ -34,8 +34,8 @@ fn windows(plan: &Plan) -> HashMap<NodeId, Vec<&'static str>> {
     let ways = |(id, over): (NodeId, &node::Over)| {
         // Running what cannot be is an error, which says why.
         let (inputs, frames) = looked(plan, id, over).ok()?;
-        let ways = ways(&inputs, &frames, &over.passes, over.emission).ok()?;
-        Some((id, ways.into_iter().map(Way::name).collect()))
+        let ways = ways(&inputs, &frames, &over.passes, over.emission, plan.settings.over_incremental).ok()?;
+        Some((id, ways.into_iter().map(possible).collect()))
     };
     overs.filter_map(ways).collect()
 }

@@ -1,4 +1,4 @@
-//! `min` and `max`.
+//! `min`, `max`, and `any_value`, which is the smallest.
 
 use std::{any::Any, mem, sync::Arc};
 

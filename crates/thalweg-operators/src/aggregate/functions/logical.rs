@@ -1,4 +1,4 @@
-//! `bool_and` and `bool_or`.
+//! `bool_and`, `bool_or`, and `any_value` of booleans.
 
 use std::{mem, sync::Arc};
 
@@ -14,7 +14,7 @@ use super::{
     rows::{counting, each},
 };
 
-/// Whether all values are true, or any.
+/// Whether all values are true, which is the smallest of them, or any.
 pub fn logical(signature: &Signature<'_>) -> Option<Function> {
     let decisive = signature.name == "bool_or";
     let make = move || Logical { decisive, values: Vec::new() };

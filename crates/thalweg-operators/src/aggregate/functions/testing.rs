@@ -50,7 +50,9 @@ fn cases() -> Vec<Case> {
     let times = [Date32, Timestamp(TimeUnit::Microsecond, Some("UTC".into())), Duration(TimeUnit::Second)];
     let texts = [Utf8, LargeUtf8, Utf8View, Binary, LargeBinary];
     for kind in whole.iter().chain(&floats).chain(&times).chain(&texts).chain(&[Decimal128(10, 2), Decimal256(40, 2)]) {
-        case("min", std::slice::from_ref(kind), kind.clone());
+        for name in ["min", "any_value"] {
+            case(name, std::slice::from_ref(kind), kind.clone());
+        }
         case("max", std::slice::from_ref(kind), kind.clone());
         if !matches!(kind, Duration(_) | Decimal256(..)) {
             case("count", std::slice::from_ref(kind), Int64);
@@ -359,11 +361,11 @@ fn expected(case: &Case, rows: &[Vec<i64>]) -> Option<String> {
                 _ => Some((twice / 2).to_string()),
             }
         }
-        "min" | "max" => {
+        "min" | "max" | "any_value" => {
             let is_text = matches!(argument, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
             let is_bytes = matches!(argument, DataType::Binary | DataType::LargeBinary);
             let key = |v: &i64| if is_text || is_bytes { (0, v.to_string()) } else { (*v, String::new()) };
-            let best = if case.name == "min" { values().min_by_key(key) } else { values().max_by_key(key) };
+            let best = if case.name == "max" { values().max_by_key(key) } else { values().min_by_key(key) };
             array_value_to_string(&column(&[best], argument), 0).ok()
         }
         _ => two_columns(case.name, rows).and_then(text),

@@ -120,7 +120,7 @@ impl EagerJoin {
             allowed: parts.allowed.0,
             reached: Timestamp::MIN,
             kept: Kept::default(),
-            keys: Lines::new(KeyEncoder::new(&key_types)?, 0, 0),
+            keys: Lines::new(KeyEncoder::new(&key_types)?, 0, Vec::new()),
             runs: Default::default(),
             new: Vec::new(),
             side: 0,

@@ -40,6 +40,7 @@ fn over(batch_rows: usize) -> Box<dyn Operator> {
         divided_by: vec![0],
         has_positions: false,
         allowed: Interval(0),
+        is_incremental: true,
     };
     Box::new(EagerOver::new(parts).unwrap())
 }

@@ -22,6 +22,7 @@ fn rows_that_are_seen_for_ever_go_and_what_they_come_to_stays() {
             divided_by: vec![0],
             has_positions: false,
             allowed: Interval(0),
+            is_incremental: true,
         };
         let (mut over, mut out) = (Over::new(parts).unwrap(), Output::new(1 << 20));
         for first in (0..count).step_by(100) {
@@ -73,6 +74,7 @@ fn what_nobody_can_see_any_more_takes_no_memory() {
             divided_by: vec![0],
             has_positions: false,
             allowed: Interval(0),
+            is_incremental: true,
         }
     };
     let pair: SchemaRef = Arc::new(Schema::new([fields(), fields()].concat()));
@@ -180,6 +182,7 @@ fn a_row_that_sees_very_many_others_lets_others_work() {
         divided_by: vec![0],
         has_positions: false,
         allowed: Interval(0),
+        is_incremental: true,
     };
     let join = |kind, output| Box::new(IntervalJoin::new(parts(output, kind)).unwrap()) as Box<dyn Operator>;
     let all: [(&str, Box<dyn Operator>, usize); 5] = [

@@ -121,6 +121,7 @@ fn differences_of_totals_are_to_the_bit_what_a_fresh_sum_is() {
                 divided_by: vec![0],
                 has_positions: false,
                 allowed: Interval(0),
+                is_incremental: true,
             }
         };
         let make = |frames| Box::new(Over::new(parts(frames, &output)).unwrap()) as Box<dyn Operator>;

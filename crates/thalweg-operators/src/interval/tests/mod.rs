@@ -536,6 +536,7 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
                 divided_by: vec![0],
                 has_positions: seed % 2 == 0,
                 allowed: Interval(0),
+                is_incremental: seed % 7 != 0,
             }
         };
         let make = || Box::new(Over::new(parts(Arc::clone(&output))).unwrap()) as Box<dyn Operator>;
