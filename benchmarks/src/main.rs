@@ -217,6 +217,7 @@ fn plot(directory: &Path, measurements: &[Measurement]) -> Result<(), Box<dyn Er
     let others = [
         ("adaptive.svg", adaptive::plot::draw(measurements)?),
         ("interval-join.svg", interval::plot::draw(measurements)?),
+        ("interval-join-hot-keys.svg", interval::balance::draw(measurements)?),
     ];
     if pictures.is_empty() && others.iter().all(|(_, text)| text.is_none()) {
         return Err("there are no lines to plot: they take three values of what they go along".into());

@@ -8,7 +8,7 @@
 //!   [`waiting`]
 //! * [`way`]: by which of them, or the engine, and by how many threads
 //! * [`sink`] and [`profile`]: what is found out on the way
-//! * [`latency`]: how long results take, and [`plot`]: that as a picture
+//! * [`latency`]: how long results take, and [`plot`]: that as a picture; [`balance`]: who has how much to do, as a picture
 //! * [`sweep`]: what each parameter does
 //! * [`flink`]: Apache Flink's interval join beside
 //! * [`engine`]: the same question as SQL, [`arriving`]: where it counts how long results take, [`blocks`]: minima and maxima, as SQL,
@@ -18,6 +18,7 @@
 
 mod arrivals;
 mod arriving;
+pub mod balance;
 mod blocks;
 mod buffer;
 mod engine;
@@ -43,11 +44,11 @@ use expected::{Answer, Mode};
 use feed::{Feed, Pace};
 #[cfg(test)]
 pub use profile::thread_time;
-use profile::{Breakdown, Unbalancedness};
+use profile::{Breakdown, Unbalancedness, over_mean};
 use serde_json::{Map, Value, json};
 use sink::{Outcome, Wanted};
 use way::{Join, Way};
-use workload::Workload;
+use workload::{Keys, Workload};
 
 use crate::measure::{Report, Run, parameters};
 
@@ -99,7 +100,13 @@ fn throughput(report: &mut Report, workload: &Workload, ways: &[Way]) -> Result<
         let profiled = match way.join {
             Some(join) => {
                 let outcome = once(join, way, Wanted::Profile);
-                expected(way.mode).compare(&outcome.answer).map(|_| profile(&outcome, way.mode))
+                expected(way.mode).compare(&outcome.answer).map(|_| {
+                    let (mut found, said) = profile(&outcome, way.mode);
+                    if let Keys::Hot(_) = workload.keys {
+                        found.insert("work_of_joiners".into(), json!(over_mean(&outcome.works)));
+                    }
+                    (found, said)
+                })
             }
             None => engine::profile(memory, workload, &way.asked()),
         };

@@ -85,6 +85,21 @@ impl Work {
     }
 }
 
+/// So many parts of a run are drawn.
+const DRAWN: usize = 64;
+
+/// For each joiner how much it did in each part of a run, over the mean of all in this part; 0 where none did anything.
+pub fn over_mean(works: &[Work]) -> Vec<Vec<f64>> {
+    let of_part = |work: &Work, part: usize| -> u64 {
+        let all = MOMENTS / DRAWN;
+        work.0[part * all..(part + 1) * all].iter().sum()
+    };
+    let sum = |part| works.iter().map(|work| of_part(work, part)).sum::<u64>();
+    let sums: Vec<u64> = (0..DRAWN).map(sum).collect();
+    let share = |work: &Work, part: usize| works.len() as f64 * of_part(work, part) as f64 / sums[part].max(1) as f64;
+    works.iter().map(|work| (0..DRAWN).map(|part| share(work, part)).collect()).collect()
+}
+
 /// How unevenly work is spread over joiners (equation 2): the standard deviation over the mean. As printed the equation adds up deviations
 /// with their signs, which always gives 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,6 +145,8 @@ mod tests {
         // 40 and 10; 10 and 0; 30 and 10.
         let found = Unbalancedness::of(&works);
         assert_eq!(found, Unbalancedness { whole: 0.6, moments: 0.75 });
+        let shares = over_mean(&works);
+        assert_eq!([&shares[0][..3], &shares[1][..3]], [[2.0, 1.5, 0.0], [0.0, 0.5, 0.0]]);
         assert_eq!(Unbalancedness::of(&[Work::new()]), Unbalancedness { whole: 0.0, moments: 0.0 });
     }
 

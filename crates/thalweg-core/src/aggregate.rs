@@ -58,6 +58,11 @@ pub enum Pick {
 pub trait Slide: Send + Sync {
     /// The results of windows; `None` if these values cannot be followed.
     fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>>;
+
+    /// Whether windows may have something [before](Windows::before) all rows.
+    fn goes_on(&self) -> bool {
+        false
+    }
 }
 
 /// Windows of rows that stand in order.
@@ -74,6 +79,8 @@ pub struct Windows<'a> {
     /// For each window rows between its ends that it does not see, perhaps none; the one that it alone sees stands in their place. Empty where
     /// all windows see all rows between their ends, and no other.
     pub lacks: &'a [Range<usize>],
+    /// What came before all of these rows and is in each window, as a state of the aggregate of one group; empty where there is nothing.
+    pub before: &'a [ArrayRef],
 }
 
 impl Windows<'_> {

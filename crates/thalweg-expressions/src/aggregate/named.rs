@@ -61,6 +61,10 @@ impl Slide for Named {
     fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
         blame(&self.text, self.inner.slide().map_or(Ok(None), |slide| slide.results(windows)))
     }
+
+    fn goes_on(&self) -> bool {
+        self.inner.slide().is_some_and(|slide| slide.goes_on())
+    }
 }
 
 /// An error of the data names the aggregate.

@@ -407,7 +407,7 @@ fn windows_that_move_on_give_what_their_rows_give() {
                 })
                 .collect();
             let own = has_own.then_some(count);
-            let of = Windows { arguments: &all, filter, windows: &spans, own, lacks: &lacks };
+            let of = Windows { arguments: &all, filter, windows: &spans, own, lacks: &lacks, before: &[] };
             let found = slide.results(&of).unwrap().unwrap();
             for (number, (span, hole)) in spans.iter().zip(&lacks).enumerate() {
                 let seen = (span.start..hole.start).chain(own.map(|own| own + number)).chain(hole.end..span.end);

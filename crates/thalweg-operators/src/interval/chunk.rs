@@ -404,7 +404,13 @@ impl Chunk {
     }
 
     /// Looks at rows one by one where that must be; whether all is done.
-    pub fn look(&mut self, bases: &[Entry], asked: &Asked, lines: &Lines, kept: &Kept) -> Result<bool> {
+    pub fn look(
+        &mut self,
+        bases: &[Entry],
+        asked: &Asked,
+        lines: &Lines,
+        (kept, past): (&Kept, &Past),
+    ) -> Result<bool> {
         let looks = |frame: usize| {
             let looked = &asked.frames[frame];
             looked.needs_all || looked.slides || !self.unsure[frame].are.is_empty()
@@ -435,7 +441,7 @@ impl Chunk {
                 let (looked, near) = (&asked.frames[*frame], &mut near[*frame]);
                 let may_settle = looked.has_blocks || looked.slides || !self.unsure[*frame].are.is_empty();
                 if may_settle && self.settled[*frame].end <= self.done {
-                    left = left.saturating_sub(self.settle(*frame, looked, bases, asked, lines, kept)?);
+                    left = left.saturating_sub(self.settle(*frame, looked, bases, asked, lines, (kept, past))?);
                 }
                 let Settled { is_found, is_followed, is_sure, .. } = self.settled[*frame];
                 let wanted = KINDS.map(|kind| match kind {
@@ -467,7 +473,7 @@ impl Chunk {
         bases: &[Entry],
         asked: &Asked,
         lines: &Lines,
-        kept: &Kept,
+        (kept, past): (&Kept, &Past),
     ) -> Result<usize> {
         let key = bases[self.order[self.done] as usize].key;
         let same = self.order[self.done..].iter().take_while(|number| bases[**number as usize].key == key).count();
@@ -481,8 +487,9 @@ impl Chunk {
         let blocks_pay = looked.has_blocks && blocks::pay(same, all.len(), seen);
         let following_pays = looked.slides && seen > 2 * (all.len() + same);
         let unsure: Vec<usize> = (0..same).filter(|place| self.unsure[frame].has(order[*place] as usize)).collect();
-        let can_follow = |call: &usize| asked.functions[*call].slide().is_some();
-        let can_follow = !looked.has_past && self.unsure[frame].calls.iter().all(can_follow);
+        let can_follow =
+            |call: &usize| asked.functions[*call].slide().is_some_and(|slide| !looked.has_past || slide.goes_on());
+        let can_follow = self.unsure[frame].calls.iter().all(can_follow);
         let seen: usize = unsure.iter().map(|place| ends[*place] - starts[*place]).sum();
         let sure_pays = can_follow && !unsure.is_empty() && seen > 2 * (all.len() + unsure.len());
         self.settled[frame] = Settled { end, ..Settled::default() };
@@ -507,8 +514,8 @@ impl Chunk {
         }
         if following_pays {
             let slides: Vec<_> = looked.calls.clone().filter(|call| asked.slide(looked, *call).is_some()).collect();
-            let stretch = Stretch { rows: &rows, windows: &windows, own, lacks: &lacks };
-            let results = follow(asked, kept, &slides, stretch)?;
+            let stretch = Stretch { rows: &rows, windows: &windows, own, lacks: &lacks, past_of: None };
+            let results = follow(asked, (kept, past), &slides, stretch)?;
             self.settled[frame].is_followed = results.is_some();
             put_followed(&mut self.followed, order, results);
         }
@@ -518,8 +525,9 @@ impl Chunk {
             rows.extend(numbers.iter().filter(|_| own.is_some()).map(|number| self.rows[*number as usize]));
             let windows: Vec<_> = unsure.iter().map(|place| windows[*place].clone()).collect();
             let lacks: Vec<_> = unsure.iter().filter_map(|place| lacks.get(*place).cloned()).collect();
-            let stretch = Stretch { rows: &rows, windows: &windows, own, lacks: &lacks };
-            let results = follow(asked, kept, &self.unsure[frame].calls, stretch)?;
+            let past_of = looked.has_past.then_some(key);
+            let stretch = Stretch { rows: &rows, windows: &windows, own, lacks: &lacks, past_of };
+            let results = follow(asked, (kept, past), &self.unsure[frame].calls, stretch)?;
             self.settled[frame].is_sure = results.is_some();
             put_followed(&mut self.followed, &numbers, results);
         }

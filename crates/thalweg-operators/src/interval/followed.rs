@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, UInt32Array};
 use arrow_select::{concat::concat, take::take};
 use thalweg_core::{Result, aggregate::Windows};
 
-use super::{asked::Asked, entry::At, kept::Kept};
+use super::{asked::Asked, entry::At, kept::Kept, past::Past};
 
 /// Results of some rows.
 #[derive(Default)]
@@ -28,20 +28,23 @@ pub struct Stretch<'a> {
     pub own: Option<usize>,
     /// What each does not see between its ends.
     pub lacks: &'a [Range<usize>],
+    /// Of which key they are, if each sees what is past of it, too.
+    pub past_of: Option<u32>,
 }
 
 /// The results of some aggregates, each of which can follow windows, with the number of each; `None` if one of them cannot follow these.
 pub fn follow(
     asked: &Asked,
-    kept: &Kept,
+    (kept, past): (&Kept, &Past),
     calls: &[usize],
     stretch: Stretch<'_>,
 ) -> Result<Option<Vec<(usize, ArrayRef)>>> {
-    let Stretch { rows, windows, own, lacks } = stretch;
+    let Stretch { rows, windows, own, lacks, past_of } = stretch;
     let results = calls.iter().map(|call| {
         let Some(slide) = asked.functions[*call].slide() else { return Ok(None) };
         let (arguments, filter) = asked.gathered(*call, kept, rows)?;
-        let windows = Windows { arguments: &arguments, filter: filter.as_ref(), windows, own, lacks };
+        let before = past_of.map(|key| past.state(*call, key)).transpose()?.unwrap_or_default();
+        let windows = Windows { arguments: &arguments, filter: filter.as_ref(), windows, own, lacks, before: &before };
         Ok(slide.results(&windows)?.map(|results| (*call, results)))
     });
     results.collect()

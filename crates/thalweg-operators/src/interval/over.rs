@@ -233,7 +233,7 @@ impl Over {
 
     /// Looks on at what the next rows see, a batch of them at most; returns which these are once all is found.
     pub(super) fn look(&mut self) -> Result<Option<Range<usize>>> {
-        let Self { asked, lines, kept, sorter, chunk, .. } = self;
+        let Self { asked, lines, kept, past, sorter, chunk, .. } = self;
         let next = self.done..self.ready.len().min(self.done + self.batch_rows);
         if self.is_swept {
             self.done = next.end;
@@ -243,7 +243,7 @@ impl Over {
         if !std::mem::replace(&mut self.begun, true) {
             chunk.begin(bases, asked, lines, kept, sorter)?;
         }
-        if !chunk.look(bases, asked, lines, kept)? {
+        if !chunk.look(bases, asked, lines, (kept, past))? {
             return Ok(None);
         }
         self.begun = false;

@@ -124,6 +124,14 @@ impl Past {
         accumulator.merge(&taken(states, places)?, &groups, rows.len())
     }
 
+    /// What is past of a key, as the state of an aggregate of one group; empty where nothing is.
+    ///
+    /// Errors: those of Arrow's `take`.
+    pub fn state(&self, call: usize, key: u32) -> Result<Vec<ArrayRef>> {
+        let place = self.place_of(key).zip(self.states.get(call));
+        place.map_or(Ok(Vec::new()), |(place, states)| taken(states, vec![place]))
+    }
+
     /// How many times rows of a key had that are past.
     pub fn times(&self, call: usize, key: u32) -> i64 {
         let times = self.times.get(call).zip(self.place_of(key));

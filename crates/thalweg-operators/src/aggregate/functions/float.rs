@@ -98,8 +98,16 @@ impl Slide for FloatTotals {
             Ok(())
         };
         let value = |sum: &mut ExactSum| Ok((sum.count() > 0).then(|| self.0.rounded(sum)));
-        let found = windows.follow(&mut ExactSum::default(), change, value)?;
+        let mut before = Exact { shape: self.0, sums: vec![ExactSum::default()], is_beyond: false };
+        if !windows.before.is_empty() {
+            before.merge(windows.before, &[0], 1)?;
+        }
+        let found = windows.follow(&mut before.sums[0], change, value)?;
         Ok(Some(self.0.column(found.into_iter())))
+    }
+
+    fn goes_on(&self) -> bool {
+        true
     }
 }
 

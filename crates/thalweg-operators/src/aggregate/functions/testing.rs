@@ -285,8 +285,14 @@ fn windows_that_move_on_give_what_their_rows_give() {
             let all: Vec<usize> = (0..rows.groups.len()).collect();
             let (arguments, filter) = some(&case, &rows, &all);
             let windows: Vec<_> = windows.into_iter().map(|(window, _)| window).collect();
-            let windows =
-                Windows { arguments: &arguments, filter: filter.as_ref(), windows: &windows, own, lacks: &lacked };
+            let windows = Windows {
+                arguments: &arguments,
+                filter: filter.as_ref(),
+                windows: &windows,
+                own,
+                lacks: &lacked,
+                before: &[],
+            };
             let Some(found) = slide.results(&windows).unwrap() else { continue };
             assert_eq!(&found, &accumulator.take_result().unwrap(), "{} round {round}", case.title());
             followed.insert(case.title());
