@@ -144,7 +144,7 @@ mod tests {
         let expected = "\
 node    state at most  unbalancedness  owners at most  rows found  visited for each  expiry lag                    results from
 Over 4        1.23 MB            0.50               2       1,300              2.00      1.25 s  blocks 87.5 %, all rows 12.5 %
-Sort 6                   10 B
+Sort 6           10 B
 ";
         assert_eq!(text(&nodes), expected);
         assert_eq!(json(&nodes)["Over 4"]["unbalancedness"], 0.5);
