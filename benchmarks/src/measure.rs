@@ -401,6 +401,29 @@ pub fn parameters<const N: usize>(pairs: [(&str, Value); N]) -> Map<String, Valu
     pairs.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }
 
+/// What a measurement of interval joins may look like, for tests of what is drawn of them.
+#[cfg(test)]
+pub fn measured(variant: String, parameters: Map<String, Value>) -> Measurement {
+    Measurement {
+        workload: "interval-join".into(),
+        variant,
+        parameters,
+        rows: 1,
+        seconds: 1.0,
+        cpu_s_per_mrows: 0.25,
+        rows_per_s: 1.0,
+        bytes_per_row: 24.0,
+        bytes_per_s: 24.0,
+        share_of_bandwidth: 0.5,
+        cache_misses_per_row: None,
+        checked: 1,
+        relative: None,
+        latency: None,
+        idle_loop: None,
+        peak: None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

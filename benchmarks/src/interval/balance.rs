@@ -87,31 +87,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::measure::parameters;
+    use crate::measure::{measured, parameters};
 
     #[test]
     fn there_is_a_line_for_each_of_the_most_joiners() {
-        let measured = |algorithm: &str, work: &[[f64; 2]]| Measurement {
-            workload: "interval-join".into(),
-            variant: format!("hot keys, {algorithm}, {} joiners, final", work.len()),
-            parameters: parameters([("algorithm", json!(algorithm)), ("work_of_joiners", json!(work))]),
-            rows: 1,
-            seconds: 1.0,
-            cpu_s_per_mrows: 1.0,
-            rows_per_s: 1.0,
-            bytes_per_row: 24.0,
-            bytes_per_s: 24.0,
-            share_of_bandwidth: 0.5,
-            cache_misses_per_row: None,
-            checked: 1,
-            relative: None,
-            latency: None,
-            idle_loop: None,
-            peak: None,
+        let of = |algorithm: &str, work: &[[f64; 2]]| {
+            let parameters = parameters([("algorithm", json!(algorithm)), ("work_of_joiners", json!(work))]);
+            measured(format!("hot keys, {algorithm}, {} joiners, final", work.len()), parameters)
         };
         assert!(draw(&[]).unwrap().is_none());
         let three = [[1.0, 0.0], [2.0, 1.5], [0.0, 1.5]];
-        let svg = draw(&[measured("Key-OIJ", &three[..2]), measured("Key-OIJ", &three), measured("Scale-OIJ", &three)]);
+        let svg = draw(&[of("Key-OIJ", &three[..2]), of("Key-OIJ", &three), of("Scale-OIJ", &three)]);
         let svg = svg.unwrap().unwrap();
         let has = |text: &str| svg.lines().filter(|line| line.trim() == text).count();
         assert_eq!([has("hot keys, Key-OIJ, 3 joiners, final"), has("hot keys, Key-OIJ, 2 joiners, final")], [1, 0]);

@@ -117,35 +117,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::measure::parameters;
+    use crate::measure::{measured, parameters};
 
     #[test]
     fn each_workload_has_a_panel_with_the_line_at_20_ms() {
-        let measured = |variant: &str, points: Vec<(f64, f64)>| Measurement {
-            workload: "interval-join".into(),
-            variant: variant.into(),
-            parameters: parameters([
-                ("algorithm", json!("Key-OIJ")),
-                ("mode", json!("final")),
-                ("distribution_ms", json!(points)),
-            ]),
-            rows: 1,
-            seconds: 1.0,
-            cpu_s_per_mrows: 1.0,
-            rows_per_s: 1.0,
-            bytes_per_row: 24.0,
-            bytes_per_s: 24.0,
-            share_of_bandwidth: 0.5,
-            cache_misses_per_row: None,
-            checked: 1,
-            relative: None,
-            latency: None,
-            idle_loop: None,
-            peak: None,
+        let of = |variant: &str, points: Vec<(f64, f64)>| {
+            let points = ("distribution_ms", json!(points));
+            let parameters = parameters([("algorithm", json!("Key-OIJ")), ("mode", json!("final")), points]);
+            measured(variant.into(), parameters)
         };
         assert!(draw(&[]).unwrap().is_none());
         let points = || vec![(0.0, 0.0), (4.0, 0.5), (80.0, 1.0)];
-        let svg = draw(&[measured("A, Key-OIJ, final, slow", points()), measured("B, Key-OIJ, final, fast", points())]);
+        let svg = draw(&[of("A, Key-OIJ, final, slow", points()), of("B, Key-OIJ, final, fast", points())]);
         let svg = svg.unwrap().unwrap();
         for (text, times) in [("A, slow", 1), ("B, fast", 1), ("20 ms", 1), ("Key-OIJ, final", 1)] {
             assert_eq!(svg.lines().filter(|line| line.trim() == text).count(), times, "{text} in {svg}");

@@ -204,10 +204,9 @@ fn line(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Map;
 
     use super::*;
-    use crate::measure::parameters;
+    use crate::measure::{measured, parameters};
 
     #[test]
     fn each_parameter_has_a_picture_with_its_values_from_left_to_right() {
@@ -276,26 +275,5 @@ mod tests {
         let lines = panels.iter().map(|panel| (panel.title.as_str(), panel.lines.iter().map(|line| line.points.len())));
         let lines: Vec<_> = lines.map(|(title, points)| (title, points.collect::<Vec<_>>())).collect();
         assert_eq!(lines, [("A", vec![3, 2, 2]), ("B", vec![3])]);
-    }
-
-    fn measured(variant: String, parameters: Map<String, Value>) -> Measurement {
-        Measurement {
-            workload: "interval-join".into(),
-            variant,
-            parameters,
-            rows: 1,
-            seconds: 1.0,
-            cpu_s_per_mrows: 0.25,
-            rows_per_s: 1.0,
-            bytes_per_row: 24.0,
-            bytes_per_s: 24.0,
-            share_of_bandwidth: 0.5,
-            cache_misses_per_row: None,
-            checked: 1,
-            relative: None,
-            latency: None,
-            idle_loop: None,
-            peak: None,
-        }
     }
 }

@@ -537,6 +537,14 @@ fn explain_analyze_tells_how_nodes_with_a_state_did() {
     assert!((2000..4000).contains(&found) && visited >= found && visited < 3 * found, "{join}");
     assert_eq!(over["results_from"], serde_json::json!({ "sorting": 1000 }), "{over}");
     assert_eq!(join["results_from"], serde_json::json!({}), "{join}");
+    let far_apart = sql
+        .split(';')
+        .take(2)
+        .chain(["SELECT sum(power(10.0, k * 7 - 30)) OVER (PARTITION BY k % 2 ORDER BY ts) AS n FROM s"]);
+    let json = thalweg(&["explain", "--analyze", "--json", "-c", &far_apart.collect::<Vec<_>>().join(";")]).stdout;
+    let plan: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let sums = of(plan["ran"].as_object().unwrap(), "Over");
+    assert!(sums["results_from"]["sliding"].as_u64() > Some(800), "{sums}");
     // Sums follow two ends, which pass each row, and once more those that rows to come may see.
     let visited = over["rows_visited"].as_u64().unwrap();
     assert!((1000..3000).contains(&visited), "{over}");

@@ -173,9 +173,8 @@ impl Asked {
 
     /// Of which rows each result is made.
     pub fn made_of(&self) -> MadeOf {
-        let sees_itself = |looked: &Looked| !(looked.frame.excludes_row || looked.frame.excludes_base);
         MadeOf::Around {
-            has_itself: self.is_base_seen && self.frames.iter().any(sees_itself),
+            has_itself: self.frames.iter().any(|looked| looked.frame.sees_itself()),
             reach: self
                 .frames
                 .iter()

@@ -342,8 +342,7 @@ impl Chunk {
             Some(Hole::Itself) if first.is_empty() => places.len(),
             _ => first.iter().zip(last).map(|(start, end)| end - start).sum(),
         };
-        let adds_own = looked.has_base && looked.adds_own;
-        let own = if adds_own { places.clone().filter(|place| spans.owns(*place)).count() } else { 0 };
+        let own = if looked.adds_own { places.clone().filter(|place| spans.owns(*place)).count() } else { 0 };
         self.search.found += (found + own).saturating_sub(lacking) as u64;
         calls.iter().for_each(|call| self.sum(*call, around, places.clone(), line));
     }

@@ -11,6 +11,7 @@ use sqlparser::{
 use thalweg_core::error::Span;
 
 use crate::{
+    over::is_clauses,
     parse,
     script::{self, Words},
 };
@@ -43,7 +44,9 @@ impl Frames {
         if spec.window_frame.is_none() {
             return;
         }
-        let keys = spec.order_by.iter().map(|key| &key.expr).chain(&spec.partition_by);
+        // Clauses stand among the keys, and are written behind the frame.
+        let partition_by = spec.partition_by.iter().filter(|key| !is_clauses(key));
+        let keys = spec.order_by.iter().map(|key| &key.expr).chain(partition_by);
         let ends = keys.map(|key| key.span().end).chain(spec.window_name.iter().map(|name| name.span.end));
         if self.found.len() >= self.kept {
             spec.window_frame = None;

@@ -78,12 +78,13 @@ impl VisitorMut for Taking {
     }
 
     fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Box<Error>> {
+        let is_clauses = is_clauses(expression);
         let Expr::Function(call) = expression else { return ControlFlow::Continue(()) };
         if let Some(name) = quoted(call) {
             let error = Error::query(format!("function \"{name}\" not found"));
             return ControlFlow::Break(Box::new(error.at(script::span(call.name.span()))));
         }
-        if !is_clauses(call) {
+        if !is_clauses {
             return ControlFlow::Continue(());
         }
         let FunctionArguments::List(list) = &mut call.args else { return ControlFlow::Continue(()) };
@@ -137,8 +138,9 @@ impl Taking {
     }
 }
 
-/// Whether a call holds the clauses of a window.
-fn is_clauses(call: &Function) -> bool {
+/// Whether a key of a window holds its clauses.
+pub(crate) fn is_clauses(key: &Expr) -> bool {
+    let Expr::Function(call) = key else { return false };
     call.name.0.first().and_then(|part| part.as_ident()).is_some_and(|name| name.value == WINDOW_CLAUSES)
 }
 
@@ -154,7 +156,7 @@ pub(crate) fn written(expression: &Expr) -> String {
     let mut shown = expression.clone();
     let _: ControlFlow<()> = visit_expressions_mut(&mut shown, |part| {
         if let Expr::Function(Function { over: Some(WindowType::WindowSpec(spec)), .. }) = part {
-            spec.partition_by.retain(|key| !matches!(key, Expr::Function(call) if is_clauses(call)));
+            spec.partition_by.retain(|key| !is_clauses(key));
         }
         ControlFlow::Continue(())
     });
@@ -165,7 +167,7 @@ pub(crate) fn written(expression: &Expr) -> String {
 pub(super) fn number(key: &Expr) -> Option<usize> {
     let Expr::Function(call) = key else { return None };
     let FunctionArguments::List(list) = &call.args else { return None };
-    list.args.first().filter(|_| is_clauses(call))?.to_string().parse().ok()
+    list.args.first().filter(|_| is_clauses(key))?.to_string().parse().ok()
 }
 
 /// What an input of a union is called, and where it stands.

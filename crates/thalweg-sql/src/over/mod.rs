@@ -24,7 +24,7 @@ mod otherwise;
 mod prune;
 
 pub(crate) use calls::OverCalls;
-pub(crate) use clauses::{Clauses, marker, take, written};
+pub(crate) use clauses::{Clauses, is_clauses, marker, take, written};
 pub(crate) use convert::{Input, Planned, convert, depends_on_order};
 pub(crate) use foreign::{Foreign, stand_in, supply};
 pub(crate) use frame::Shape;

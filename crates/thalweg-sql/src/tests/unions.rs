@@ -342,6 +342,10 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s OPEN PRECEDING AND 1s 
   [ROWS_RANGE BETWEEN 1s OPEN PRECEDING AND 1s OPEN PRECEDING] the frame ends before it begins: from 999999 us before the row to 1000001 us before the row
     the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
 
+SELECT sum(delay) OVER v AS a, sum(delay) OVER w AS b FROM s WINDOW v AS (ORDER BY ts ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECEDING INSTANCE_NOT_IN_WINDOW), w AS (ORDER BY ts ROWS_RANGE 3s PRECEDING)
+  [ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECEDING] the frame ends before it begins: from 1 s before the row to 2 s before the row
+    the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
+
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 9999999999999d PRECEDING AND CURRENT ROW) FROM s
   [9999999999999d] the frame reaches 9999999999999d: that is longer than 292,000 years, or 106,751,991 days
     write UNBOUNDED PRECEDING for a frame that begins with the first row, or less
