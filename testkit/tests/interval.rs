@@ -185,6 +185,91 @@ fn aggregates_over_the_rows_around_a_row_are_what_nested_loops_say() {
     }
 }
 
+/// Windows that divide rows otherwise, perhaps behind a LAST JOIN: each looks at the rows of the one before it, whose results only pass.
+#[test]
+fn windows_with_different_keys_are_what_nested_loops_say() {
+    for seed in 0..CASES {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let keys = *[1, 4, 30].choose(random).unwrap();
+        let (base, other) = (Stream::random(random, 0, keys), Stream::random(random, 10_000, keys));
+        let allowed = *[0, 0, 3].choose(random).unwrap();
+        let has_last = random.random_bool(0.3);
+        // By what rows are divided, whether there is a union, and from where to where windows reach: no two go together.
+        let key_of = |key: &str, row: &Row| match key {
+            "k" => row.key,
+            "v" => row.value,
+            "id % 3" => Some(row.id % 3),
+            _ => None,
+        };
+        let mut ways: Vec<(&str, bool)> = ["k", "v", "id % 3", ""].map(|key| [(key, false), (key, true)]).concat();
+        ways.retain(|(_, is_union)| !is_union || !has_last);
+        let spans = [(-3, 2), (0, 0), (1, 6), (-9, -2), (-30, 0), (-FOR_EVER, 0), (-FOR_EVER, 4), (-2, 20)];
+        let windows: Vec<(&str, bool, (i64, i64))> = (0..random.random_range(2..4))
+            .map(|_| {
+                let (key, is_union) = ways.swap_remove(random.random_range(0..ways.len()));
+                (key, is_union, *spans.choose(random).unwrap())
+            })
+            .collect();
+        let (mut columns, mut named) = (String::new(), Vec::new());
+        for (number, (key, is_union, (from, to))) in windows.iter().enumerate() {
+            let bound = |offset: i64| match offset {
+                0 => "CURRENT ROW".to_string(),
+                offset if offset <= -FOR_EVER => "UNBOUNDED PRECEDING".to_string(),
+                offset if offset < 0 => format!("{}s PRECEDING", -offset),
+                offset => format!("{offset}s FOLLOWING"),
+            };
+            let union = if *is_union { "UNION b" } else { "" };
+            let by = if key.is_empty() { String::new() } else { format!("PARTITION BY {key}") };
+            columns += &format!(", count(*) OVER w{number}, sum(v) OVER w{number}, max(id) OVER w{number}");
+            let (from, to) = (bound(*from), bound(*to));
+            named.push(format!("w{number} AS ({union} {by} ORDER BY ts ROWS_RANGE BETWEEN {from} AND {to})"));
+        }
+        let (last, from) = match has_last {
+            true => (
+                ", other",
+                "(SELECT a.ts, a.k, a.v, a.id, b.id AS other FROM a LAST JOIN b ORDER BY b.ts ON a.k = b.k)",
+            ),
+            false => ("", "a"),
+        };
+        // Who asks of results behind all windows sees rows come and go.
+        let asks = random.random_bool(0.3);
+        let (head, tail) = if asks { ("SELECT * FROM (", ") WHERE n < 4") } else { ("", "") };
+        let sql = format!(
+            "{head}SELECT id{last}{columns}, count(*) OVER w0 AS n FROM {from} WINDOW {}{tail}",
+            named.join(", ")
+        );
+
+        let ((bases, late), (others, others_late)) = (base.on_time(allowed), other.on_time(allowed));
+        let result = |row: &Row| {
+            let mut counted = 0;
+            let last = others.iter().rfind(|other| other.time <= row.time && row.key.is_some() && other.key == row.key);
+            let last = last.map(|row| row.id);
+            let mut result = vec![row.id.to_string()];
+            result.extend(has_last.then(|| show(last)));
+            for (number, (key, is_union, (from, to))) in windows.iter().enumerate() {
+                let is_seen = |other: &&Row| {
+                    (*from..=*to).contains(&(other.time - row.time)) && key_of(key, other) == key_of(key, row)
+                };
+                let seen: Vec<&Row> = bases.iter().chain(others.iter().filter(|_| *is_union)).filter(is_seen).collect();
+                let values: Vec<i64> = seen.iter().filter_map(|row| row.value).collect();
+                let sum = (!values.is_empty()).then(|| values.iter().sum());
+                let most = seen.iter().map(|row| row.id).max();
+                result.extend([seen.len().to_string(), show(sum), show(most)]);
+                counted = if number == 0 { seen.len() } else { counted };
+            }
+            result.push(counted.to_string());
+            (!asks || counted < 4).then(|| result.join(" | "))
+        };
+        let expected: Vec<String> = bases.iter().filter_map(result).collect();
+        let with_others = windows.iter().filter(|(_, is_union, _)| *is_union).count();
+        // What cannot be a last row does not come late for anybody.
+        let last_late = if has_last { others_late.iter().filter(|row| row.key.is_some()).count() } else { 0 };
+        let late = late.len() + with_others * others_late.len() + last_late;
+        let streams = &[&base, &other];
+        Check { seed, streams, allowed, sql: &sql, expected: &expected, is_in_order: true, late }.both();
+    }
+}
+
 #[test]
 fn last_joins_are_what_nested_loops_say() {
     for seed in 0..CASES {

@@ -137,12 +137,17 @@ const QUERIES: &[&str] = &[
        ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) EMIT EAGER",
     "SELECT a.n, b.n, b.t FROM s a LEFT JOIN s b ON a.k = b.k AND a.n % 3 = b.n % 3
        AND b.ts BETWEEN a.ts - INTERVAL '30' SECOND AND a.ts + INTERVAL '45' SECOND EMIT EAGER",
+    "SELECT k, n, sum(n) OVER w, count(*) OVER v, max(n) OVER u FROM s
+       WINDOW w AS (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '40' SECOND PRECEDING AND INTERVAL '10' SECOND FOLLOWING),
+              v AS (PARTITION BY n % 3 ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW),
+              u AS (UNION (SELECT ts, k, t, -n AS n FROM s WHERE n % 3 = 0) PARTITION BY t ORDER BY ts
+       ROWS_RANGE BETWEEN 1m PRECEDING AND CURRENT ROW) EMIT EAGER",
 ];
 
 /// The queries, by number.
-const ALL: [usize; 36] = [
+const ALL: [usize; 37] = [
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30,
-    31, 32, 33, 34, 35,
+    31, 32, 33, 34, 35, 36,
 ];
 
 /// What a query ends with whose results come out at once, and are corrected.

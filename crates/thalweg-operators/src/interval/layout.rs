@@ -30,7 +30,7 @@ pub struct Layout {
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
     /// Which one.
-    column: usize,
+    pub column: usize,
     /// Where it is.
     pub place: Place,
 }

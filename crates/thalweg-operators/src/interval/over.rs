@@ -37,9 +37,9 @@ use crate::aggregate::{Call, groups::KeyEncoder, values::Values};
 /// Errors: what an expression or an aggregate gives for rows it cannot be computed for.
 /// Source: Zhang et al., "Scalable Online Interval Join on Modern Multicore Processors in OpenMLDB", definition 2.
 pub struct Over {
-    inputs: Vec<OverInput>,
+    pub(super) inputs: Vec<OverInput>,
     /// Which of the inputs the rows of each port belong to.
-    input_of: Vec<usize>,
+    pub(super) input_of: Vec<usize>,
     pub(super) asked: Asked,
     key_groups: KeyGroups,
     divided_by: Vec<usize>,
@@ -111,6 +111,17 @@ pub struct Parts {
     pub allowed: Interval,
     /// Whether aggregates are found without looking at all rows of each window, where that can be.
     pub is_incremental: bool,
+    /// How rows of the first input are corrected, if they are.
+    pub corrected: Option<Corrected>,
+}
+
+/// How rows are corrected: their key, time and position stay.
+#[derive(Clone, Debug)]
+pub struct Corrected {
+    /// The column of the first input that says what becomes of a row.
+    pub op: usize,
+    /// Which of the columns that pass may change, by their number among these.
+    pub columns: Vec<usize>,
 }
 
 pub(super) const VERSION: u16 = 3;
@@ -136,6 +147,7 @@ impl Over {
             has_positions,
             allowed,
             is_incremental,
+            corrected: _,
         } = parts;
         let asked = Asked::new(&inputs, &frames, &passes, is_incremental)?;
         let ahead = frames.iter().map(|(frame, _)| frame.ahead());

@@ -23,8 +23,8 @@ pub(super) struct Beside {
     /// What the column of the event time is called.
     pub time: String,
     keys: Vec<Expr>,
-    /// How many columns the base has.
-    width: usize,
+    /// How many columns the base has, but for the one that says what becomes of a row, which is the last.
+    pub width: usize,
     /// What is taken of the other side, as it is called here.
     pub taken: Vec<Field>,
 }
@@ -95,7 +95,10 @@ impl Lowering<'_> {
         }
         let (left, right) = (self.add_map(left.node, left_map), self.add_map(right.node, right_map));
         let keys = equal.into_iter().map(|name| Expr::Column(Column::from_name(name))).collect();
-        let width = base.columns.fields().len();
+        let width = base.columns.fields().len() - usize::from(base.op.is_some());
+        if base.op.is_some_and(|op| op != width) {
+            return Err(Error::bug("what becomes of a row is said in its last column"));
+        }
         Ok(Beside { nodes: [left, right], times: [times[0], own_time], time: own_name(times[0]), keys, width, taken })
     }
 
@@ -113,17 +116,18 @@ impl Lowering<'_> {
             return Ok(nodes[0]);
         }
         let [base, other] = nodes.map(|node| self.plan.node(node).schema.clone());
-        let given = base.columns.fields().iter().map(|field| field.as_ref().clone());
+        let passes: Vec<usize> = (0..base.columns.fields().len()).filter(|column| base.op != Some(*column)).collect();
+        let given = passes.iter().map(|column| base.columns.field(*column).as_ref().clone());
         let columns = self.unique(given.chain(calls.iter().map(|(_, field)| field.clone())));
-        let first = base.columns.fields().len();
+        let first = passes.len();
         let outputs = columns.fields()[first..].iter().cloned();
         let aggregates = calls.into_iter().zip(outputs);
         let aggregates = aggregates.map(|((function, _), output)| AggregateCall { function, output }).collect();
         let frame = Frame { bounds, most, excludes_row: true, excludes_time: false, excludes_base: true, aggregates };
         let is_bounded = base.is_bounded && other.is_bounded;
-        let schema = StreamSchema { columns, window: None, is_bounded, ..base };
+        let from: Vec<_> = passes.iter().copied().map(Some).collect();
+        let schema = StreamSchema { window: None, is_bounded, ..base.project(columns, &from) };
         let (schema, emission) = self.emission(&nodes, schema)?;
-        let passes = (0..first).collect();
         let over = Over { times: times.to_vec(), keys, passes, frames: vec![frame], emission };
         let over = self.plan.add(Node::Over(over), nodes.to_vec(), schema.clone());
         // What made both sides alike goes no further.

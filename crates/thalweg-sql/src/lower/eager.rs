@@ -2,7 +2,8 @@
 //!
 //! It is the first one, from the end of the query on, that waits for the watermark: an aggregate over the rows around a row, or a join.
 //! Filters and expressions behind it do with corrections what they do with rows. The column that says what becomes of a row goes
-//! along unseen, as a row's position does, up to the end.
+//! along unseen, as a row's position does, up to the end. Where such an aggregate takes the rows of another one, because its windows have
+//! other keys, that one is eager, too: its results only pass, so that a correction takes no row out of a window.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use super::{
     Lowering,
     stream::{Slot, Stream},
 };
-use crate::emit::EagerNode;
+use crate::{emit::EagerNode, last::LastNode, over::OverNode};
 
 const WHAT_CAN_BE: &str = "leave it out: OVER can be eager, and joins of rows near each other in time";
 
@@ -50,6 +51,46 @@ impl Lowering<'_> {
         lowered
     }
 
+    /// Lowers the first input of an OVER or a LAST JOIN: if it has the results of another one, and this one is eager, that one is.
+    pub(super) fn base(&mut self, input: &LogicalPlan) -> Result<Stream> {
+        let base = match self.eager.is_some() && has_results(input) {
+            true => {
+                let before = std::mem::replace(&mut self.feeds_eager, true);
+                let base = self.with_positions(true, |lowering| lowering.node(input));
+                self.feeds_eager = before;
+                base?
+            }
+            false => self.below(|lowering| lowering.node(input))?,
+        };
+        self.settle(base)
+    }
+
+    /// Refuses corrections that this node cannot take up: rows must stay where they are in windows. `reads` says whether it looks at
+    /// one of those columns that change.
+    pub(super) fn check_corrected(&self, base: NodeId, reads: impl FnOnce(&[bool]) -> bool) -> Result<()> {
+        let (Some(at), Some(_)) = (self.eager, self.plan.node(base).schema.op) else { return Ok(()) };
+        let refused = |message: &str, hint: &str| Err(Error::query(message).with_hint(hint).at(at));
+        let Some(changing) = self.plan.changing(base) else {
+            return refused(
+                "EMIT EAGER is not there for an OVER behind a condition on results of another one, which come and go",
+                "ask for it behind both: SELECT … FROM (SELECT …, both results) WHERE …; or leave EMIT EAGER out",
+            );
+        };
+        if reads(&changing) {
+            return refused(
+                "EMIT EAGER is not there for an OVER that looks at results of another one, which are corrected",
+                "leave it out, or write the rows of the first part INTO a table, and read that",
+            );
+        }
+        if !self.plan.has_own_positions(base) {
+            return refused(
+                "EMIT EAGER with OVERs that divide rows otherwise is for the rows of one table, and these are of several",
+                "leave it out, or write one INSERT INTO for each of the tables",
+            );
+        }
+        Ok(())
+    }
+
     /// When the rows of a node come out that takes those of these, and what it gives, if that is so much where they are final.
     ///
     /// Errors: `Error::Query` if the rows that it takes wait for the watermark themselves.
@@ -57,7 +98,7 @@ impl Lowering<'_> {
         let Some(at) = self.eager else { return Ok((schema, Emission::OnWatermark)) };
         if let Some(name) = inputs.iter().find_map(|input| self.waits(*input)) {
             let message =
-                format!("EMIT EAGER is for one OVER or one join, and this one takes the rows of {name}, which wait");
+                format!("EMIT EAGER is for OVERs or one join, and this one takes the rows of {name}, which wait");
             return Err(Error::query(message)
                 .with_hint("leave it out, or write the rows of the first part INTO a table, and read that")
                 .at(at));
@@ -65,14 +106,16 @@ impl Lowering<'_> {
         let fields = schema.columns.fields().iter().map(|field| field.as_ref().clone());
         let columns = self.unique(fields.chain([Field::new(OP, DataType::Utf8, false)]));
         let op = Some(schema.columns.fields().len());
-        // Corrections come in no order of time.
-        Ok((StreamSchema { columns, op, time: None, window: None, ..schema }, Emission::Eager))
+        // Corrections come in no order of time, which matters to all but those that take them up.
+        let time = schema.time.filter(|_| self.feeds_eager);
+        Ok((StreamSchema { columns, op, time, window: None, ..schema }, Emission::Eager))
     }
 
     /// What rows come from that waits for the watermark, in words.
     fn waits(&self, id: NodeId) -> Option<&'static str> {
         let planned = self.plan.node(id);
         match &planned.node {
+            Node::Over(over) if over.emission == Emission::Eager => None,
             Node::Over(_) => Some("another OVER"),
             Node::IntervalJoin(_) => Some("a join"),
             _ => planned.inputs.iter().find_map(|input| self.waits(*input)),
@@ -108,5 +151,17 @@ impl Lowering<'_> {
             .with_hint(WHAT_GROUP_CAN_BE)
             .at(at)),
         }
+    }
+}
+
+/// Whether the rows of a query are results of an OVER or a LAST JOIN, with columns computed, and rows left out.
+fn has_results(logical: &LogicalPlan) -> bool {
+    match logical {
+        LogicalPlan::Projection(projection) => has_results(&projection.input),
+        LogicalPlan::Filter(filter) => has_results(&filter.input),
+        LogicalPlan::SubqueryAlias(alias) => has_results(&alias.input),
+        LogicalPlan::Extension(extension) => extension.node.as_any().is::<OverNode>(),
+        LogicalPlan::Join(join) => LastNode::of(&join.right).is_some(),
+        _ => false,
     }
 }

@@ -85,11 +85,15 @@ impl Lowering<'_> {
     pub(super) fn side(&mut self, input: &LogicalPlan) -> Result<Stream> {
         let stream = self.below(|lowering| lowering.node(input))?;
         let stream = self.settle(stream)?;
-        let schema = self.schema(&stream);
+        Ok(self.narrow_side(stream))
+    }
+
+    /// The same stream with the columns that are read, its event time, and what goes along unseen.
+    pub(super) fn narrow_side(&mut self, stream: Stream) -> Stream {
+        let StreamSchema { time, position, op, .. } = self.schema(&stream);
         let mut needed: BTreeSet<usize> = stream.slots.iter().filter_map(|slot| slot.column()).collect();
-        needed.extend(schema.time);
-        needed.extend(schema.position);
-        Ok(self.narrow(stream, &needed))
+        needed.extend(time.iter().chain(position).chain(op));
+        self.narrow(stream, &needed)
     }
 
     /// The columns of both sides, each under a name of its own; a side that may have no row has nulls.

@@ -27,7 +27,8 @@ impl Lowering<'_> {
     /// A LAST JOIN, whose right side holds this node.
     pub(super) fn last_join(&mut self, join: &logical_plan::Join, last: &LastNode) -> Result<Stream> {
         let at = last.span().unwrap_or_else(|| self.join_place());
-        let left = self.side(&join.left)?;
+        let left = self.base(&join.left)?;
+        let left = self.narrow_side(left);
         let right = self.side(&join.right)?;
         let both = both(&left, &right, self.schema(&left).columns.fields().len())
             .map_err(|error| diagnose::planning(error, self.words))?;
@@ -53,11 +54,14 @@ impl Lowering<'_> {
         // As everywhere in SQL, null is equal to nothing.
         let has_key = keys.iter().map(|(_, key)| key.clone().is_not_null());
         let right = self.filtered(right, of_right.into_iter().chain(has_key))?;
-        let width = self.schema(&left).columns.fields().len();
         let keys = keys.iter().map(|(a, b)| Ok((self.rebase(&left, a)?, self.rebase(&right, b)?)));
         let keys = keys.collect::<Result<Vec<_>>>()?;
+        self.check_corrected(left.node, |changing| {
+            keys.iter().any(|(key, _)| self.plan.reads(key, left.node, changing))
+        })?;
         let all = (0..right.slots.len()).collect();
         let beside = self.beside(&left, &right, keys, times, &all)?;
+        let width = beside.width;
         let (from, to) = bounds.ends();
         // Where nothing is said of its end, the last row so far.
         let bounds = FrameBounds::Range { from: from.map(Interval), to: Interval(to.unwrap_or(0)) };

@@ -54,7 +54,14 @@ use stream::{Slot, Stream};
 /// A plan that gives the logical plan's columns to the sink.
 pub(crate) fn lower(logical: &LogicalPlan, sink: Sink, settings: &Settings, words: &Words) -> Result<Plan> {
     let plan = Plan::new(settings.clone());
-    let mut lowering = Lowering { plan, words, tables: names::tables(logical), wants_positions: false, eager: None };
+    let mut lowering = Lowering {
+        plan,
+        words,
+        tables: names::tables(logical),
+        wants_positions: false,
+        eager: None,
+        feeds_eager: false,
+    };
     let stream = lowering.root(logical)?;
     let stream = lowering.exactly(stream)?;
     let schema = lowering.schema(&stream).clone();
@@ -70,6 +77,8 @@ struct Lowering<'a> {
     wants_positions: bool,
     /// Where EMIT EAGER is written, as long as the node is looked for that it is about.
     eager: Option<Span>,
+    /// Whether what is eager gives its rows to an OVER that is, too.
+    feeds_eager: bool,
 }
 
 impl Lowering<'_> {
@@ -400,14 +409,16 @@ impl Lowering<'_> {
         self.exactly_with(stream, false)
     }
 
-    /// A stream whose node has exactly the logical columns, under their names, and perhaps where rows stand in their source.
-    fn exactly_with(&mut self, stream: Stream, with_position: bool) -> Result<Stream> {
+    /// A stream whose node has exactly the logical columns, under their names, and perhaps where rows stand in their source, and what becomes
+    /// of them.
+    fn exactly_with(&mut self, stream: Stream, with_hidden: bool) -> Result<Stream> {
         let stream = self.settle(stream)?;
-        let position = self.schema(&stream).position.filter(|_| with_position);
+        let StreamSchema { position, op, .. } = self.schema(&stream);
+        let hidden: Vec<usize> = position.iter().chain(op).copied().filter(|_| with_hidden).collect();
         let have = self.schema(&stream).columns.fields();
         let want = stream.columns.fields();
-        let is_same = have.len() == want.len() + usize::from(position.is_some())
-            && position.is_none_or(|position| position == want.len())
+        let is_same = have.len() == want.len() + hidden.len()
+            && hidden.iter().zip(want.len()..).all(|(column, place)| *column == place)
             && stream.slots.iter().enumerate().all(|(i, slot)| *slot == Slot::Column(i))
             && have.iter().zip(want).all(|(a, b)| *a.name() == names::readable(b.name(), &self.tables));
         if is_same {
@@ -420,9 +431,9 @@ impl Lowering<'_> {
             let field = source.as_ref().clone().with_name(field.name());
             map.add(Expr::Column(Column::from_name(source.name())), field, Some(column));
         }
-        if let Some(position) = position {
-            let field = self.schema(&stream).columns.field(position).as_ref().clone();
-            map.add(Expr::Column(Column::from_name(field.name())), field, Some(position));
+        for column in hidden {
+            let field = self.schema(&stream).columns.field(column).as_ref().clone();
+            map.add(Expr::Column(Column::from_name(field.name())), field, Some(column));
         }
         let node = self.add_map(stream.node, map);
         Ok(Stream::whole(node, &stream.columns))

@@ -24,19 +24,20 @@ use crate::{
 
 impl Lowering<'_> {
     pub(super) fn over(&mut self, node: &OverNode, extension: &Extension) -> Result<Stream> {
-        let inputs =
-            self.below(|lowering| node.inputs.iter().map(|input| lowering.node(input)).collect::<Result<Vec<_>>>())?;
-        let mut inputs = inputs.into_iter();
-        let base = inputs.next().ok_or_else(|| Error::bug("OVER has an input"))?;
-        let base = self.settle(base)?;
+        let (base, others) = node.inputs.split_first().ok_or_else(|| Error::bug("OVER has an input"))?;
+        let base = self.base(base)?;
+        let others =
+            self.below(|lowering| others.iter().map(|input| lowering.node(input)).collect::<Result<Vec<_>>>())?;
         self.check_order(&base, node)?;
         let base = self.apart(base, node)?;
         let base = self.narrow_base(base, node);
+        let read = read_here(&base, node);
+        self.check_corrected(base.node, |changing| read.iter().any(|column| changing[*column]))?;
         let time = base.slot_of(&node.time).and_then(Slot::column);
         let time = time.ok_or_else(|| Error::bug("the order of OVER is a column of its input"))?;
         let keys = node.keys.iter().map(|key| self.rebase(&base, key)).collect::<Result<Vec<_>>>()?;
         let (mut nodes, mut times) = (vec![base.node], vec![time]);
-        for (input, (name, at)) in inputs.zip(&node.others) {
+        for (input, (name, at)) in others.into_iter().zip(&node.others) {
             let at = Span { line: at.0, column: at.1, width: at.2 };
             let input = self.settle(input)?;
             let (id, time) = self.other(input, &base, node, &Other { name, at })?;
@@ -66,10 +67,9 @@ impl Lowering<'_> {
     fn narrow_base(&mut self, base: Stream, node: &OverNode) -> Stream {
         let kept = base.columns.columns().into_iter().zip(&base.slots).filter(|(column, _)| node.keeps(column));
         let mut needed: BTreeSet<usize> = kept.filter_map(|(_, slot)| slot.column()).collect();
-        let calls = node.calls.iter().map(|call| &call.function);
-        let read = node.keys.iter().chain([&node.time]).chain(calls).flat_map(|part| base.slots_in(part));
-        needed.extend(read.filter_map(Slot::column));
-        needed.extend(self.schema(&base).position);
+        needed.extend(read_here(&base, node));
+        let StreamSchema { position, op, .. } = self.schema(&base);
+        needed.extend(position.iter().chain(op));
         self.narrow(base, &needed)
     }
 
@@ -173,6 +173,13 @@ impl Lowering<'_> {
             None => windowing::cast_hint(name, field.data_type()),
         })
     }
+}
+
+/// The columns of the base that keys, order and calls read.
+fn read_here(base: &Stream, node: &OverNode) -> Vec<usize> {
+    let calls = node.calls.iter().map(|call| &call.function);
+    let read = node.keys.iter().chain([&node.time]).chain(calls).flat_map(|part| base.slots_in(part));
+    read.filter_map(Slot::column).collect()
 }
 
 fn frame(shape: &Shape) -> Frame {

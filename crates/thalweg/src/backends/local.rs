@@ -21,7 +21,7 @@ use thalweg_operators::{
     window::{Clock, WindowSpec},
 };
 use thalweg_plan::{
-    Node, NodeId, Plan, Settings, StreamSchema,
+    Node, NodeId, Plan, PlanNode, Settings, StreamSchema,
     node::{self, Anchor, Emission, FunctionParts},
     parallel::{self, ParallelPlan, Route, Subquery, parallelize, share::sharing},
     settings::FloatSum,
@@ -355,6 +355,7 @@ impl Compiler<'_> {
         let (batch_rows, allowed, has_positions) =
             (settings.batch_rows, settings.late_allowed, self.cut.has_positions(id));
         let is_incremental = settings.over_incremental;
+        let corrected = corrected(self.plan, planned, over)?;
         let parts = move || over::Parts {
             inputs: inputs.clone(),
             input_of: input_of.clone(),
@@ -368,6 +369,7 @@ impl Compiler<'_> {
             has_positions,
             allowed,
             is_incremental,
+            corrected: corrected.clone(),
         };
         Ok(match over.emission {
             Emission::OnWatermark => make(move || Over::new(parts())),
@@ -449,6 +451,15 @@ pub(super) fn looked(plan: &Plan, id: NodeId, over: &node::Over) -> Result<Looke
         (Frame { bounds, most, excludes_row, excludes_time, excludes_base }, frame.aggregates.len())
     };
     Ok((inputs, over.frames.iter().map(frame).collect()))
+}
+
+/// How the rows of the first input are corrected, if results come out before they are final.
+fn corrected(plan: &Plan, planned: &PlanNode, over: &node::Over) -> Result<Option<over::Corrected>> {
+    let input = planned.inputs[0];
+    let Some(op) = plan.node(input).schema.op else { return Ok(None) };
+    let changing = plan.changing(input).ok_or_else(|| Error::bug("rows that others see come and go"))?;
+    let columns = over.passes.iter().enumerate().filter(|(_, column)| changing[**column]);
+    Ok(Some(over::Corrected { op, columns: columns.map(|(number, _)| number).collect() }))
 }
 
 /// The types of expressions.

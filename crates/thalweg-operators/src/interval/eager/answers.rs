@@ -78,6 +78,14 @@ impl Answers {
         Some(row.given)
     }
 
+    /// The row of a key with this time and position, if its result may change, and where the aggregates lie that were last given for it.
+    pub fn find(&self, key: u32, time: i64, position: i64) -> Option<(Entry, At)> {
+        let run = self.runs.of(key);
+        let of_time = run[search(run, run.len(), |row| row.base.time < time)..].iter();
+        let mut of_time = of_time.take_while(|row| row.base.time == time);
+        of_time.find(|row| row.base.position == position).map(|row| (row.base, row.given))
+    }
+
     /// One of the aggregates that were last given.
     pub fn gather(&self, column: usize, rows: &[At]) -> Result<ArrayRef> {
         self.given.gather(column, rows)
@@ -91,7 +99,14 @@ impl Answers {
         let batch = self.given.keep(columns, bases.len());
         for (base, row) in bases.iter().zip(0..) {
             let before = self.runs.put(Answered { base: *base, given: At { batch, row }, is_stale: false });
-            before.into_iter().for_each(|before| self.given.release(before.given));
+            let Some(before) = before else { continue };
+            self.given.release(before.given);
+            // What it was marked for is still to be looked at.
+            if before.is_stale
+                && let Some(row) = self.runs.get(base)
+            {
+                row.is_stale = true;
+            }
         }
     }
 

@@ -6,10 +6,14 @@
 //! * [`over`]: aggregates over the rows around each row
 //! * [`join`]: pairs of rows
 //! * [`answers`]: rows whose results may change
+//! * [`changes`]: what is new of some rows' results
+//! * [`corrections`]: what is said anew of rows that results are given for
 //! * [`runs`]: rows of each key in the order of time
 //! * [`op`]: what becomes of a row
 
 pub mod answers;
+pub mod changes;
+pub mod corrections;
 pub mod join;
 pub mod op;
 pub mod over;

@@ -20,6 +20,11 @@ pub enum Op {
 }
 
 impl Op {
+    /// The one that is written so.
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Insert, Self::Before, Self::After, Self::Delete].into_iter().find(|op| op.word() == word)
+    }
+
     /// How it is written.
     pub fn word(self) -> &'static str {
         match self {

@@ -1,9 +1,7 @@
 //! Aggregates over the rows around each row, at once.
 
 use arrow_array::{ArrayRef, UInt32Array};
-use arrow_ord::ord::make_comparator;
-use arrow_schema::SortOptions;
-use arrow_select::{interleave::interleave, take::take};
+use arrow_select::take::take;
 use thalweg_core::{
     Batch, Error, Frontier, Held, Interval, KeyGroup, Operator, Output, Port, Progress, PutOff, Result, Snapshot,
     State, Timestamp,
@@ -19,6 +17,8 @@ use super::{
         over::{Over, Parts, VERSION},
     },
     answers::Answers,
+    changes::Changes,
+    corrections::{Corrections, Said},
     op::{Op, Outbox},
 };
 
@@ -28,7 +28,8 @@ use super::{
 /// A row that is seen goes where it belongs among the rows of its key: those behind it, which are few where rows are hardly out of
 /// order, are moved, and their running totals grow by what it adds. Which results it changes is looked at later, when
 /// nothing comes for a while, when one of them becomes final, or for thousands of rows at once: a result that several rows change is
-/// corrected once, and no row waits for its first answer meanwhile.
+/// corrected once, and no row waits for its first answer meanwhile. Where rows of the first input are results of another such
+/// operator, columns that only pass may be corrected: what they are now is kept with the results.
 ///
 /// Shape:  a row of the first input → those of its columns that pass, the aggregates of all frames, and what becomes of it.
 /// State:  rows that a later row may see, and rows whose results may change, with these: O(rows within the frames and the watermark's
@@ -56,8 +57,10 @@ pub struct EagerOver {
     seen_from: (i64, Option<i64>),
     /// Whether time has moved on, and rows may be dropped.
     expires: bool,
-    /// How many aggregates there are.
-    aggregates: usize,
+    /// How many columns a result has: aggregates, and what is corrected of its row.
+    columns: usize,
+    /// What is said anew of the rows of the first input, if that can be.
+    corrections: Option<Corrections>,
     outbox: Outbox,
 }
 
@@ -80,7 +83,9 @@ impl EagerOver {
         let seen_from = frames.reduce(|(from, to), (other_from, other_to)| {
             (from.min(other_from), to.zip(other_to).map(|(to, other)| to.max(other)))
         });
-        let aggregates = parts.frames.iter().map(|(_, count)| count).sum();
+        let aggregates: usize = parts.frames.iter().map(|(_, count)| count).sum();
+        let corrections = parts.corrected.clone().map(|corrected| Corrections::new(corrected, aggregates));
+        let corrected = corrections.as_ref().map_or(0, |corrections| corrections.columns().len());
         let (mut over, answers, outbox) = (Over::new(parts)?, Answers::default(), Outbox::default());
         // A row looks for others when it comes.
         over.sweep = None;
@@ -97,7 +102,8 @@ impl EagerOver {
             stale_from: i64::MAX,
             seen_from,
             expires: false,
-            aggregates,
+            columns: aggregates + corrected,
+            corrections,
             outbox,
         })
     }
@@ -183,17 +189,46 @@ impl EagerOver {
     /// Looks on at what rows see, and has the results that are new go out; whether a batch of rows was finished.
     fn answer(&mut self) -> Result<bool> {
         let Some(computed) = self.over.look()? else { return Ok(false) };
-        let Self { over, answers, outbox, .. } = self;
-        let found = over.chunk.aggregates(&over.ready[computed.clone()], &over.asked, &over.past, &over.kept)?;
-        let bases = &over.ready[computed];
-        let changes = Changes::of(bases, &found, answers)?;
+        let Self { over, answers, corrections, .. } = self;
+        let mut found = over.chunk.aggregates(&over.ready[computed.clone()], &over.asked, &over.past, &over.kept)?;
+        let bases = over.ready[computed].to_vec();
+        let given: Vec<Option<At>> = bases.iter().map(|base| answers.given(base)).collect();
+        if let Some(corrections) = corrections {
+            found.extend(corrections.said(&bases, &given, answers, &over.asked, &over.kept)?);
+        }
+        self.give(&bases, &given, found)?;
+        Ok(true)
+    }
+
+    /// Takes up what is said anew of rows that were answered; whether something was.
+    fn correct(&mut self) -> Result<bool> {
+        let Self { over, answers, corrections, .. } = self;
+        let Some(corrections) = corrections else { return Ok(false) };
+        let Some(Said { bases, given, columns }) = corrections.next(over, answers)? else { return Ok(false) };
+        let found = (0..corrections.first()).map(|column| answers.gather(column, &given));
+        let found = found.chain(columns.into_iter().map(Ok)).collect::<Result<Vec<_>>>()?;
+        let given: Vec<Option<At>> = given.into_iter().map(Some).collect();
+        self.give(&bases, &given, found)?;
+        Ok(true)
+    }
+
+    /// Has what is new of some rows' results go out: this was given for them before, and these are found now, aggregates and columns
+    /// that are corrected.
+    fn give(&mut self, bases: &[Entry], given: &[Option<At>], found: Vec<ArrayRef>) -> Result<()> {
+        let Self { over, answers, corrections, outbox, .. } = self;
+        let changes = Changes::of(given, &found, answers)?;
         if changes.rows.is_empty() {
-            return Ok(true);
+            return Ok(());
         }
         let rows: Vec<Entry> = changes.rows.iter().map(|(_, row)| bases[*row]).collect();
         let places: Vec<At> = rows.iter().map(|entry| entry.at).collect();
         let mut columns = passed(&rows, &places, &over.asked, &over.kept, &over.output)?;
-        for (column, found) in found.iter().enumerate() {
+        let corrected = corrections.as_ref().map_or(&[][..], Corrections::columns);
+        let aggregates = found.len() - corrected.len();
+        for (number, column) in corrected.iter().zip(aggregates..) {
+            columns[*number] = changes.column(column, &found[column])?;
+        }
+        for (column, found) in found[..aggregates].iter().enumerate() {
             columns.push(changes.column(column, found)?);
         }
         let ops: Vec<Op> = changes.rows.iter().map(|(op, _)| *op).collect();
@@ -208,7 +243,7 @@ impl EagerOver {
         };
         let new: Vec<Entry> = new.iter().map(|row| bases[*row as usize]).collect();
         answers.put(&new, given);
-        Ok(true)
+        Ok(())
     }
 
     /// Drops what nobody sees, and what nothing changes, any more.
@@ -235,67 +270,17 @@ impl EagerOver {
     }
 }
 
-/// What is new of some rows' results.
-struct Changes {
-    /// What becomes of which row, in the order of rows.
-    rows: Vec<(Op, usize)>,
-    /// Of rows that had a result before, the aggregates, and which of these are whose.
-    before: Vec<ArrayRef>,
-    before_of: Vec<Option<usize>>,
-}
-
-impl Changes {
-    /// What is new where these aggregates were found.
-    fn of(bases: &[Entry], found: &[ArrayRef], answers: &mut Answers) -> Result<Self> {
-        let given: Vec<Option<At>> = bases.iter().map(|base| answers.given(base)).collect();
-        let some: Vec<At> = given.iter().flatten().copied().collect();
-        let mut numbers = 0..;
-        let before_of: Vec<Option<usize>> = given.iter().map(|given| given.and_then(|_| numbers.next())).collect();
-        let mut before = Vec::new();
-        if !some.is_empty() {
-            before = (0..found.len()).map(|column| answers.gather(column, &some)).collect::<Result<_>>()?;
-        }
-        let compared =
-            before.iter().zip(found).map(|(before, found)| make_comparator(before, found, SortOptions::default()));
-        let compared = compared.collect::<Result<Vec<_>, _>>()?;
-        let mut rows = Vec::new();
-        for (row, before) in before_of.iter().enumerate() {
-            match before {
-                None => rows.push((Op::Insert, row)),
-                Some(before) if compared.iter().any(|compare| compare(*before, row).is_ne()) => {
-                    rows.extend([(Op::Before, row), (Op::After, row)]);
-                }
-                Some(_) => {}
-            }
-        }
-        Ok(Self { rows, before, before_of })
-    }
-
-    /// The rows that are given a result which they did not have.
-    fn given(&self) -> impl Iterator<Item = usize> {
-        self.rows.iter().filter(|(op, _)| *op != Op::Before).map(|(_, row)| *row)
-    }
-
-    /// One of the aggregates, of each row that goes out.
-    fn column(&self, column: usize, found: &ArrayRef) -> Result<ArrayRef> {
-        let Some(before) = self.before.get(column) else { return Ok(found.clone()) };
-        let place = |(op, row): &(Op, usize)| match op {
-            Op::Before => self.before_of[*row].map(|before| (0, before)),
-            _ => Some((1, *row)),
-        };
-        let places = self.rows.iter().map(place).collect::<Option<Vec<_>>>();
-        let places = places.ok_or_else(|| Error::bug("a row is corrected that had no result"))?;
-        Ok(interleave(&[before.as_ref(), found.as_ref()], &places)?)
-    }
-}
-
 impl Operator for EagerOver {
     fn searches(&self) -> Option<MadeOf> {
         Some(self.over.asked.made_of())
     }
 
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
-        let Some(arrived) = self.over.arrive(port, batch, out)? else { return Ok(Progress::Done) };
+        let batch = match self.corrections.as_mut().filter(|_| self.over.input_of[port] == 0) {
+            Some(corrections) => corrections.put(batch)?,
+            None => batch,
+        };
+        let Some(arrived) = self.over.arrive(port, batch, out)? else { return self.resume(out) };
         let rows: Vec<Entry> = arrived.rows().entries().collect();
         self.come += rows.len();
         // Rows that came together see each other from the first.
@@ -355,6 +340,9 @@ impl Operator for EagerOver {
                 return Ok(Progress::More);
             }
             if self.over.done == self.over.ready.len() {
+                if self.correct()? {
+                    continue;
+                }
                 break;
             }
             let is_finished = self.answer()?;
@@ -387,7 +375,7 @@ impl EagerOver {
         let mut saved = self.over.saved(self.answers.iter(), places, count, None)?;
         for (place, snapshot) in saved.iter_mut().enumerate() {
             let is_wanted = |key: u32| places[key as usize] == Some(place);
-            if let Some(given) = self.answers.saved(is_wanted, self.aggregates)? {
+            if let Some(given) = self.answers.saved(is_wanted, self.columns)? {
                 snapshot.rows(given);
             }
         }
@@ -410,12 +398,12 @@ impl State for EagerOver {
     fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
         let mut snapshot = snapshot.read(VERSION)?;
         let bases = self.over.read(&mut snapshot, true)?;
-        let given = match bases.is_empty() || self.aggregates == 0 {
+        let given = match bases.is_empty() || self.columns == 0 {
             true => Vec::new(),
             false => snapshot.rows()?.columns().to_vec(),
         };
         let is_complete = given.iter().all(|column| column.len() == bases.len());
-        if !is_complete || given.len() != self.aggregates && !bases.is_empty() {
+        if !is_complete || given.len() != self.columns && !bases.is_empty() {
             return Err(Error::environment("the results of aggregates over the rows around a row cannot be read"));
         }
         self.answers.put(&bases, given);
@@ -436,6 +424,7 @@ impl State for EagerOver {
     fn bytes(&self) -> usize {
         self.over.bytes()
             + self.answers.bytes()
+            + self.corrections.as_ref().map_or(0, Corrections::bytes)
             + [&self.put_off, &self.stale, &self.begun]
                 .map(|rows| rows.capacity() * size_of::<Entry>())
                 .iter()

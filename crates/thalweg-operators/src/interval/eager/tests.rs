@@ -1,13 +1,17 @@
 //! Which results come out when, and how they are corrected.
 
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
-use thalweg_core::{Interval, KeyGroups, Operator, Timestamp};
+use thalweg_core::{Batch, Interval, KeyGroups, Operator, Timestamp};
 use thalweg_plan::node::{Distance, FrameBounds, JoinKind};
 
 use super::{
     super::{
-        Frame, join, over,
-        tests::{KEY_GROUPS, Row, Team, calls, fields, input, with_op},
+        Frame, join,
+        over::{self, Corrected},
+        tests::{KEY_GROUPS, Row, Team, batch, calls, fields, folded, input, with_op},
     },
     EagerJoin, EagerOver,
 };
@@ -19,6 +23,11 @@ fn row(time: i64, value: i64) -> Row {
 
 /// The sum over rows at most 3 earlier, of the rows of input 0, which see each other and those of input 1.
 fn over(batch_rows: usize) -> Box<dyn Operator> {
+    over_results(batch_rows, None)
+}
+
+/// The same, where rows of input 0 may be corrected.
+fn over_results(batch_rows: usize, corrected: Option<Corrected>) -> Box<dyn Operator> {
     let frame = Frame {
         bounds: FrameBounds::Range { from: Some(Interval(-3)), to: Interval(0) },
         most: None,
@@ -27,20 +36,27 @@ fn over(batch_rows: usize) -> Box<dyn Operator> {
         excludes_base: false,
     };
     let of_input = || over::OverInput { input: input(), calls: vec![calls().swap_remove(1)] };
-    let sum = Field::new("sum", DataType::Int64, true);
+    let [sum, result] = ["sum", "result"].map(|name| Field::new(name, DataType::Int64, true));
+    let (mut passes, mut output) = (vec![0], vec![fields()[0].clone()]);
+    if corrected.is_some() {
+        passes.push(4);
+        output.push(result);
+    }
+    output.push(sum);
     let parts = over::Parts {
         inputs: vec![of_input(), of_input()],
         input_of: vec![0, 1],
         key_types: vec![DataType::Int64],
-        passes: vec![0],
+        passes,
         frames: vec![(frame, 1)],
-        output: with_op(&Schema::new(vec![fields()[0].clone(), sum])),
+        output: with_op(&Schema::new(output)),
         batch_rows,
         key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
         divided_by: vec![0],
         has_positions: false,
         allowed: Interval(0),
         is_incremental: true,
+        corrected,
     };
     Box::new(EagerOver::new(parts).unwrap())
 }
@@ -117,6 +133,61 @@ fn a_row_is_answered_at_once_and_corrected_where_one_comes_that_it_sees() {
         [0, 1].into_iter().for_each(|port| team.advance(port, Timestamp::MAX, 3));
         assert_eq!(new(team), Vec::<String>::new(), "all has been said");
     }
+}
+
+/// Rows with a result of another window, and what becomes of them.
+fn results(rows: &[(Row, i64, &str)]) -> Batch {
+    let plain: Vec<Row> = rows.iter().map(|(row, ..)| *row).collect();
+    let result: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|(_, result, _)| *result)));
+    let ops: ArrayRef = Arc::new(StringArray::from_iter_values(rows.iter().map(|(.., op)| *op)));
+    let columns = batch(&plain).columns().columns().iter().cloned().chain([result, ops]).collect::<Vec<_>>();
+    let named = columns.into_iter().enumerate().map(|(number, column)| (number.to_string(), column, true));
+    Batch::new(RecordBatch::try_from_iter_with_nullable(named).unwrap())
+}
+
+#[test]
+fn what_is_corrected_passes_at_once_and_moves_no_row() {
+    let make = || over_results(1000, Some(Corrected { op: 5, columns: vec![1] }));
+    for room in [1, 100] {
+        let team = &mut Team::new(&make, 1);
+        let put = |team: &mut Team<'_>, rows: &[(Row, i64, &str)]| {
+            let rows = results(rows);
+            team.call(0, room, |operator, out| operator.on_batch(0, rows.clone(), out));
+            std::mem::take(&mut team.found[0])
+        };
+        // A row may come with what it was corrected to.
+        let first = [(row(1, 1), 70, "+I"), (row(5, 2), 80, "+I"), (row(5, 2), 80, "-U"), (row(5, 2), 81, "+U")];
+        assert_eq!(put(team, &first), ["1 70 1 +I", "5 80 2 +I", "5 80 2 -U", "5 81 2 +U"]);
+        // Of several corrections the last counts, and one that changes nothing says nothing.
+        let twice = [(row(1, 1), 71, "+U"), (row(5, 2), 81, "+U"), (row(1, 1), 72, "+U")];
+        assert_eq!(put(team, &twice), ["1 70 1 -U", "1 72 1 +U"]);
+        assert_eq!(new(team), Vec::<String>::new(), "no sum has changed");
+        team.restart();
+        team.put(1, &[row(4, 10)], room);
+        assert_eq!(new(team), ["5 81 2 -U", "5 81 12 +U"], "with what was said last");
+        [0, 1].into_iter().for_each(|port| team.advance(port, Timestamp::MAX, room));
+        assert_eq!(new(team), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_row_that_is_corrected_while_it_is_to_be_looked_at_is_looked_at_once() {
+    let make = || over_results(1000, Some(Corrected { op: 5, columns: vec![1] }));
+    let team = &mut Team::new(&make, 1);
+    let call = |team: &mut Team<'_>, rows: &[(Row, i64, &str)]| {
+        let rows = results(rows);
+        team.call(0, 100, |operator, out| operator.on_batch(0, rows.clone(), out));
+    };
+    call(team, &[5, 6, 7, 8].map(|time| (row(time, 1), 0, "+I")));
+    // Of four rows that see this one three are looked at, and one is left, whose turn it is next.
+    team.put(1, &[row(5, 10)], 100);
+    assert!(!team.catch_up(100));
+    call(team, &[5, 6, 7, 8].map(|time| (row(time, 1), 9, "+U")));
+    // Another one comes that all of them see, and time passes all.
+    team.put(1, &[row(5, 100)], 100);
+    [0, 1].into_iter().for_each(|port| team.advance(port, Timestamp::MAX, 100));
+    assert!(team.catch_up(100));
+    assert_eq!(folded(team.found[0].clone()), ["5 9 111", "6 9 112", "7 9 113", "8 9 114"]);
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn rows_that_are_seen_for_ever_go_and_what_they_come_to_stays() {
             has_positions: false,
             allowed: Interval(0),
             is_incremental: true,
+            corrected: None,
         };
         let (mut over, mut out) = (Over::new(parts).unwrap(), Output::new(1 << 20));
         for first in (0..count).step_by(100) {
@@ -75,6 +76,7 @@ fn what_nobody_can_see_any_more_takes_no_memory() {
             has_positions: false,
             allowed: Interval(0),
             is_incremental: true,
+            corrected: None,
         }
     };
     let pair: SchemaRef = Arc::new(Schema::new([fields(), fields()].concat()));
@@ -183,6 +185,7 @@ fn a_row_that_sees_very_many_others_lets_others_work() {
         has_positions: false,
         allowed: Interval(0),
         is_incremental: true,
+        corrected: None,
     };
     let join = |kind, output| Box::new(IntervalJoin::new(parts(output, kind)).unwrap()) as Box<dyn Operator>;
     let all: [(&str, Box<dyn Operator>, usize); 5] = [

@@ -122,6 +122,7 @@ fn differences_of_totals_are_to_the_bit_what_a_fresh_sum_is() {
                 has_positions: false,
                 allowed: Interval(0),
                 is_incremental: true,
+                corrected: None,
             }
         };
         let make = |frames| Box::new(Over::new(parts(frames, &output)).unwrap()) as Box<dyn Operator>;

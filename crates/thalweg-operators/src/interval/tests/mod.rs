@@ -66,7 +66,7 @@ pub(super) fn fields() -> Vec<Field> {
     kinds.into_iter().enumerate().map(|(i, kind)| Field::new(format!("c{i}"), kind, true)).collect()
 }
 
-fn batch(rows: &[Row]) -> Batch {
+pub(super) fn batch(rows: &[Row]) -> Batch {
     let whole = |of: &dyn Fn(&Row) -> Option<i64>| Arc::new(Int64Array::from_iter(rows.iter().map(of))) as ArrayRef;
     let columns = vec![
         Arc::new(TimestampMicrosecondArray::from_iter_values(rows.iter().map(|row| row.time))) as ArrayRef,
@@ -171,7 +171,12 @@ impl Team<'_> {
         !self.members.iter().any(|member| puts_off(member.as_ref()))
     }
 
-    fn call(&mut self, member: usize, room: usize, call: impl Fn(&mut dyn Operator, &mut Output) -> Result<Progress>) {
+    pub fn call(
+        &mut self,
+        member: usize,
+        room: usize,
+        call: impl Fn(&mut dyn Operator, &mut Output) -> Result<Progress>,
+    ) {
         let mut out = Output::new(room);
         let operator = self.members[member].as_mut();
         let mut progress = call(operator, &mut out).unwrap();
@@ -294,7 +299,7 @@ fn run(
 }
 
 /// The rows, sorted, that are left of those that end with what becomes of them.
-fn folded(rows: Vec<String>) -> Vec<String> {
+pub(super) fn folded(rows: Vec<String>) -> Vec<String> {
     let mut left: Vec<String> = Vec::new();
     for row in rows {
         let (row, op) = row.rsplit_once(' ').unwrap();
@@ -537,6 +542,7 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
                 has_positions: seed % 2 == 0,
                 allowed: Interval(0),
                 is_incremental: seed % 7 != 0,
+                corrected: None,
             }
         };
         let make = || Box::new(Over::new(parts(Arc::clone(&output))).unwrap()) as Box<dyn Operator>;
