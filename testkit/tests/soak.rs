@@ -27,7 +27,7 @@ fn table(name: &str, seed: u64) -> String {
     )
 }
 
-const QUERIES: [(&str, &str); 7] = [
+const QUERIES: [(&str, &str); 8] = [
     (
         "window union",
         "SELECT id, sum(v) OVER near, max(v) OVER near, count(*) OVER last, first_value(v) OVER last
@@ -54,6 +54,13 @@ const QUERIES: [(&str, &str); 7] = [
         "at once",
         "SELECT id, sum(v) OVER near, max(v) OVER near FROM s
          WINDOW near AS (UNION r PARTITION BY k ORDER BY ts ROWS_RANGE BETWEEN 50 PRECEDING AND CURRENT ROW) EMIT EAGER",
+    ),
+    (
+        "at once, with different keys",
+        "SELECT id, sum(v) OVER near, max(v) OVER few, count(*) OVER hot FROM s
+         WINDOW near AS (UNION r PARTITION BY k ORDER BY ts ROWS_RANGE BETWEEN 50 PRECEDING AND 20 FOLLOWING),
+                few AS (PARTITION BY any ORDER BY ts ROWS BETWEEN 9 PRECEDING AND CURRENT ROW),
+                hot AS (PARTITION BY hot ORDER BY ts ROWS_RANGE BETWEEN 5 PRECEDING AND CURRENT ROW) EMIT EAGER",
     ),
     ("last join", "SELECT s.id, r.v FROM s LAST JOIN r ORDER BY r.ts ON s.k = r.k AND r.ts BETWEEN s.ts - INTERVAL '1' SECOND AND s.ts"),
 ];

@@ -78,6 +78,11 @@ impl Way {
         finals.chain(ablations).chain(eager).chain(ours).chain([any_order]).collect()
     }
 
+    /// The engine and the baseline that costs least, in one thread.
+    pub fn one() -> [Self; 2] {
+        [Self::of(ALGORITHMS[0], 1), Self::of_engine(ENGINE, 1, Mode::Final)]
+    }
+
     /// An algorithm with exact results.
     pub fn of((name, join): (&'static str, Join), joiners: usize) -> Self {
         Self { name, join: Some(join), joiners, mode: Mode::Final }

@@ -111,6 +111,13 @@ impl Workload {
         counted.into_iter().chain(others).collect()
     }
 
+    /// One of them for four times as long: where windows hold most rows, they are full for a small part of the rows otherwise.
+    pub fn long() -> Self {
+        let of_most = Self::all().into_iter().max_by_key(|workload| workload.window);
+        let workload = of_most.expect("there are some");
+        Self { name: format!("{}, long", workload.name), rows: 4 * workload.rows, ..workload }
+    }
+
     /// One row of each stream in a microsecond of event time.
     pub fn dense(name: &str, keys: Keys, window: i64, lateness: i64) -> Self {
         Self {
