@@ -5,7 +5,7 @@
 //! * [`feed`]: rows as they come, [`arrivals`]: when they did, and [`watermark`]: how far event time has come with them
 //! * [`expected`]: what must come out
 //! * [`key_oij`], [`split_join`] and [`scale_oij`]: the baselines; [`joiner`]: what a thread of the first two does, with [`buffer`] and
-//!   [`waiting`]
+//!   [`waiting`]; [`bare`]: what there is to be had
 //! * [`way`]: by which of them, or the engine, and by how many threads
 //! * [`sink`] and [`profile`]: what is found out on the way
 //! * [`latency`]: how long results take, and [`plot`]: that as a picture; [`balance`]: who has how much to do, as a picture
@@ -19,6 +19,7 @@
 mod arrivals;
 mod arriving;
 pub mod balance;
+mod bare;
 mod blocks;
 mod buffer;
 mod engine;
@@ -130,7 +131,7 @@ fn profile(outcome: &Outcome, mode: Mode) -> (Map<String, Value>, String) {
         "effectiveness {effectiveness:.3}, unbalancedness {:.2} ({:.2} from moment to moment)",
         unbalancedness.whole, unbalancedness.moments
     );
-    if mode == Mode::Final {
+    if mode == Mode::Final && !outcome.times.is_empty() {
         let Breakdown { lookup, matching, other } = Breakdown::of(outcome.times.iter().copied());
         found.extend(parameters([("lookup", json!(lookup)), ("match", json!(matching)), ("other", json!(other))]));
         let [lookup, matching, other] = [lookup, matching, other].map(|share| 100.0 * share);

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{
+    bare,
     engine::{self, Asked},
     expected::Mode,
     feed::Feed,
@@ -33,6 +34,9 @@ pub const ABLATIONS: [(&str, Join); 2] = [WITHOUT_SCHEDULE, WITHOUT_INCREMENTAL]
 pub const WITHOUT_SCHEDULE: (&str, Join) = ("Scale-OIJ without schedule", scale_oij::without_schedule);
 /// All rows of each window are looked at.
 pub const WITHOUT_INCREMENTAL: (&str, Join) = ("Scale-OIJ without incremental", scale_oij::without_incremental);
+
+/// What the engine's way costs in one thread where nothing is around it.
+pub const BARE: (&str, Join) = ("bare loop", bare::run);
 
 /// How the engine is called.
 pub const ENGINE: &str = "thalweg";
@@ -75,12 +79,12 @@ impl Way {
         let ours = [(1, Mode::Final), (1, Mode::Eager), (cores(), Mode::Final), (JOINERS, Mode::Final)];
         let ours = ours.map(|(joiners, mode)| Self::of_engine(ENGINE, joiners, mode));
         let any_order = Self::of_engine(ANY_ORDER, cores(), Mode::Final);
-        finals.chain(ablations).chain(eager).chain(ours).chain([any_order]).collect()
+        finals.chain([Self::of(BARE, 1)]).chain(ablations).chain(eager).chain(ours).chain([any_order]).collect()
     }
 
-    /// The engine and the baseline that costs least, in one thread.
-    pub fn one() -> [Self; 2] {
-        [Self::of(ALGORITHMS[0], 1), Self::of_engine(ENGINE, 1, Mode::Final)]
+    /// The engine, the baseline that costs least, and what there is to be had, in one thread.
+    pub fn one() -> [Self; 3] {
+        [Self::of(ALGORITHMS[0], 1), Self::of(BARE, 1), Self::of_engine(ENGINE, 1, Mode::Final)]
     }
 
     /// An algorithm with exact results.
