@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field};
 use datafusion_expr::LogicalPlan;
-use thalweg_core::{Error, Result};
+use thalweg_core::{Error, Result, error::Span};
 use thalweg_plan::{
     Node, NodeId, StreamSchema,
     node::{Emission, OP},
@@ -21,7 +21,8 @@ use super::{
 };
 use crate::{emit::EagerNode, last::LastNode, over::OverNode};
 
-const WHAT_CAN_BE: &str = "leave it out: OVER can be eager, and joins of rows near each other in time";
+const WHAT_CAN_BE: &str =
+    "leave it out, or select a result: OVER can be eager, and joins of rows near each other in time";
 
 const WHAT_GROUP_CAN_BE: &str = "leave it out: eager are OVER, joins of rows near each other in time, and GROUP BY behind such a join by the \
     PRIMARY KEY (…) NOT ENFORCED of its table";
@@ -39,8 +40,30 @@ impl Lowering<'_> {
                 .with_hint(WHAT_CAN_BE)
                 .at(node.span())
         })?;
+        self.check_same(stream.node, node.span())?;
         let slots = std::iter::once(Slot::Column(op)).chain(stream.slots).collect();
         Ok(Stream { node: stream.node, columns: Arc::clone(&node.schema), slots, pending: None })
+    }
+
+    /// Refuses expressions over rows that may be taken back, if they give something else each time: what is taken out would not be what was
+    /// put in.
+    fn check_same(&self, id: NodeId, at: Span) -> Result<()> {
+        let planned = self.plan.node(id);
+        let expressions = match &planned.node {
+            _ if planned.schema.op.is_none() => return Ok(()),
+            Node::Map(map) => &map.expressions[..],
+            Node::Filter(filter) => std::slice::from_ref(&filter.predicate),
+            Node::Over(over) => &over.keys[..],
+            _ => &[],
+        };
+        if let Some(part) = expressions.iter().find(|part| part.is_volatile()) {
+            let message = format!(
+                "EMIT EAGER takes rows back, and {} gives another value each time",
+                thalweg_plan::written(part)
+            );
+            return Err(Error::query(message).with_hint("leave one of them out").at(at));
+        }
+        planned.inputs.first().map_or(Ok(()), |input| self.check_same(*input, at))
     }
 
     /// Lowers the inputs of the node that is eager, if one is: they are not.
@@ -84,8 +107,8 @@ impl Lowering<'_> {
         }
         if !self.plan.has_own_positions(base) {
             return refused(
-                "EMIT EAGER with OVERs that divide rows otherwise is for the rows of one table, and these are of several",
-                "leave it out, or write one INSERT INTO for each of the tables",
+                "EMIT EAGER with OVERs that divide rows otherwise is for the rows of one table, and not for those of UNION ALL, LIMIT or an aggregate",
+                "leave it out, or write these rows INTO a table first, and read that",
             );
         }
         Ok(())
