@@ -6,7 +6,7 @@
 //!
 //! * [`node`]: the nodes
 //! * [`schema`]: what an edge carries
-//! * [`plan`]: the graph
+//! * [`plan`]: the graph, and `changing`: which values corrections of rows change
 //! * [`label`]: what nodes are called
 //! * [`settings`]: `SET 'key' = 'value'`
 //! * [`parallel`]: plan → subqueries

@@ -81,9 +81,12 @@ impl Answers {
     /// The row of a key with this time and position, if its result may change, and where the aggregates lie that were last given for it.
     pub fn find(&self, key: u32, time: i64, position: i64) -> Option<(Entry, At)> {
         let run = self.runs.of(key);
-        let of_time = run[search(run, run.len(), |row| row.base.time < time)..].iter();
-        let mut of_time = of_time.take_while(|row| row.base.time == time);
-        of_time.find(|row| row.base.position == position).map(|row| (row.base, row.given))
+        let run = &run[search(run, run.len(), |row| row.base.time < time)..];
+        let of_time = &run[..run.partition_point(|row| row.base.time == time)];
+        // Rows of one time came in the order of their positions, unless several partitions have some.
+        let found = of_time.binary_search_by_key(&position, |row| row.base.position).ok();
+        let found = found.or_else(|| of_time.iter().position(|row| row.base.position == position))?;
+        Some((of_time[found].base, of_time[found].given))
     }
 
     /// One of the aggregates that were last given.

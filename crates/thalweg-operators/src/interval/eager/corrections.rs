@@ -101,7 +101,7 @@ impl Corrections {
 
     /// The columns that are corrected, as they were last said of rows for which results were given that lie here, or came with rows for
     /// which none was.
-    pub fn said(
+    pub fn latest(
         &self,
         bases: &[Entry],
         given: &[Option<At>],

@@ -194,7 +194,7 @@ impl EagerOver {
         let bases = over.ready[computed].to_vec();
         let given: Vec<Option<At>> = bases.iter().map(|base| answers.given(base)).collect();
         if let Some(corrections) = corrections {
-            found.extend(corrections.said(&bases, &given, answers, &over.asked, &over.kept)?);
+            found.extend(corrections.latest(&bases, &given, answers, &over.asked, &over.kept)?);
         }
         self.give(&bases, &given, found)?;
         Ok(true)
