@@ -37,7 +37,7 @@ pub use batch::{Batch, Origin};
 pub use error::{Error, Result};
 pub use event::{Epoch, Event};
 pub use operator::{Frontier, Operator, Output, Port, Progress, PutOff};
-pub use positions::Positions;
+pub use positions::{PositionKey, Positions};
 pub use selection::Selection;
 pub use snapshot::Snapshot;
 pub use state::{Held, KeyGroup, KeyGroups, Part, State};

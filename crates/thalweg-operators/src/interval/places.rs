@@ -17,13 +17,13 @@ pub enum Tells {
 /// The positions of rows: their time, then their position in their source, then, if there is one, a hash of their content.
 pub fn positions(rows: &[Entry], hashes: Option<&[u64]>) -> Positions {
     let times = rows.iter().map(|entry| entry.time).collect();
-    let keys = match hashes {
-        None => BinaryArray::from_iter_values(rows.iter().map(|entry| ordered(entry.position))),
+    match hashes {
+        None => Positions::in_time_by_number(times, rows.iter().map(|entry| entry.position).collect()),
         Some(hashes) => {
-            BinaryArray::from_iter_values(rows.iter().zip(hashes).map(|(entry, hash)| of_content(entry, *hash)))
+            let keys = rows.iter().zip(hashes).map(|(entry, hash)| of_content(entry, *hash));
+            Positions::in_time(times, BinaryArray::from_iter_values(keys))
         }
-    };
-    Positions::in_time(times, keys)
+    }
 }
 
 /// Where a row stands among those of its time: by its position, then by a hash of its content.

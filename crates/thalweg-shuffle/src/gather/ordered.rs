@@ -54,6 +54,8 @@ pub struct Ordered {
     is_loose: bool,
     /// How many rows have left behind others that belong behind them.
     out_of_order: u64,
+    /// Memory for rows that are put together.
+    mixed: Mixed,
 }
 
 /// What a sender sent.
@@ -64,7 +66,7 @@ struct Sender {
     done: usize,
     head: Option<Head>,
     /// The number of its first batch among those that leave now.
-    entered: Option<usize>,
+    entered: Option<u32>,
     /// Whether rows do not wait for it.
     is_passed_over: bool,
 }
@@ -115,6 +117,7 @@ impl Ordered {
             furthest: None,
             is_loose: false,
             out_of_order: 0,
+            mixed: Mixed::default(),
         }
     }
 
@@ -188,7 +191,7 @@ impl Ordered {
         self.settle(&reached);
         let mut until = self.until(&reached);
         self.senders.iter_mut().for_each(|sender| sender.entered = None);
-        let mut woven = Woven::default();
+        let mut woven = Woven { mixed: std::mem::take(&mut self.mixed), ..Woven::default() };
         while woven.mixed.len() < self.batch_rows {
             if std::mem::take(&mut self.is_changed) {
                 self.tree.build(is_before(&self.senders));
@@ -209,6 +212,7 @@ impl Ordered {
                 let (batch, since) = (first.batch.clone(), first.arrived);
                 let rows = rows.min(self.batch_rows);
                 self.pass(winner, rows);
+                self.mixed = woven.mixed;
                 return Ok(Some((part(&batch, done..done + rows), since)));
             }
             let braided = if rows == 1 { self.braid(&mut woven) } else { None };
@@ -227,8 +231,8 @@ impl Ordered {
                 until = until.min(reached(number));
             }
         }
-        let Woven { mut mixed, arrived, .. } = woven;
-        Ok(mixed.take()?.map(|batch| (batch, arrived.unwrap_or(u64::MAX))))
+        self.mixed = woven.mixed;
+        Ok(self.mixed.take()?.map(|batch| (batch, woven.arrived.unwrap_or(u64::MAX))))
     }
 
     /// Puts rows of two senders together that are in the order of time, both of whose first batches have rows there already, until one has no
@@ -244,26 +248,22 @@ impl Ordered {
         }
         let room = self.batch_rows - woven.mixed.len();
         let [mut left, mut right] = [one.done, two.done];
-        let (before, mut last, mut streak) = (left + right, 0, 0);
-        while left + right - before < room && left < times.len() && right < others.len() {
-            let (time, behind) = (times[left], others[right]);
-            let mut is_first = time < behind;
-            if time == behind {
-                let [key, behind] = [first.positions.key(left), second.positions.key(right)].map(prefix);
-                if key == behind {
-                    break;
-                }
-                is_first = key < behind;
-            }
-            woven.mixed.push(if is_first { number } else { other }, if is_first { left } else { right });
-            (left, right) = (left + usize::from(is_first), right + usize::from(!is_first));
-            // Who has many rows in a row is looked at more closely.
-            let from = usize::from(!is_first);
-            streak = if from == last { streak + 1 } else { 1 };
-            last = from;
-            if streak == LOOK {
+        // Who has many rows in a row is looked at more closely.
+        let (mut last, mut streak, mut is_tie) = (0, 0, false);
+        while !is_tie && streak < LOOK {
+            let count =
+                LOOK.min(times.len() - left).min(others.len() - right).min(room + one.done + two.done - left - right);
+            if count == 0 {
                 break;
             }
+            let (rest, others) = (&times[left..left + count], &others[right..right + count]);
+            let keys = [(first, left), (second, right)]
+                .map(|(batch, start)| move |row| batch.positions.key(start + row).prefix());
+            let from = woven.mixed.push_merged([(number, left), (other, right)], [rest, others], keys);
+            is_tie = from[0] + from[1] < count;
+            (left, right) = (left + from[0], right + from[1]);
+            streak = if from[0] == 0 || from[1] == 0 { from[0] + from[1] } else { 0 };
+            last = usize::from(from[0] == 0);
         }
         let taken = [left - one.done, right - two.done];
         (one.done, two.done) = (left, right);
@@ -407,7 +407,7 @@ impl Sender {
         self.head = self.first().map(|first| {
             let row = first.physical(self.done);
             let (window, over) = (first.positions.window(row), first.positions.over(row));
-            Head { window: (window.end, window.start), prefix: prefix(first.positions.key(row)), row, over }
+            Head { window: (window.end, window.start), prefix: first.positions.key(row).prefix(), row, over }
         });
     }
 
@@ -462,14 +462,5 @@ fn is_before(senders: &[Sender]) -> impl Fn(usize, usize) -> bool + '_ {
             places.map_or(Ordering::Equal, |((left, a), (right, b))| left.compare(a, right, b))
         });
         order.then(a.cmp(&b)) == Ordering::Less
-    }
-}
-
-/// The first bytes of a key, as a number that compares as they do.
-#[inline]
-fn prefix(key: &[u8]) -> u64 {
-    match key.first_chunk() {
-        Some(bytes) => u64::from_be_bytes(*bytes),
-        None => key.iter().rev().fold(0, |rest, byte| rest >> 8 | u64::from(*byte) << 56),
     }
 }

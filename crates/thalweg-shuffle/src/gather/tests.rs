@@ -6,7 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
+use arrow_array::{
+    ArrayRef, BinaryArray, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray, cast::AsArray, types::Int64Type,
+};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use thalweg_core::{Batch, Positions, Selection, Timestamp, Window};
 
@@ -60,12 +63,28 @@ fn sender(random: &mut StdRng, sender: usize, keys: usize) -> (Vec<Event>, Vec<R
     (events, rows)
 }
 
-/// What a sender sends that emits in the order of time: rows of several times in a batch.
+/// What a sender sends that emits in the order of time, and has bytes that tell rows of one time apart.
 fn sender_in_time(random: &mut StdRng, sender: usize, keys: usize) -> (Vec<Event>, Vec<Row>) {
+    in_time(random, sender, keys, false)
+}
+
+/// The same with numbers.
+fn sender_by_number(random: &mut StdRng, sender: usize, keys: usize) -> (Vec<Event>, Vec<Row>) {
+    in_time(random, sender, keys, true)
+}
+
+/// A number as bytes that compare as it does.
+fn ordered(number: i64) -> Vec<u8> {
+    (number ^ i64::MIN).to_be_bytes().to_vec()
+}
+
+/// Rows of several times in a batch.
+fn in_time(random: &mut StdRng, sender: usize, keys: usize, by_number: bool) -> (Vec<Event>, Vec<Row>) {
     let mut rows: Vec<Row> = (0..random.random_range(0..8 * keys))
         .map(|_| {
             let time = random.random_range(0..40);
-            (time + 1, time, key(random), sender, 0)
+            let key = if by_number { ordered(random.random_range(-3..3)) } else { key(random) };
+            (time + 1, time, key, sender, 0)
         })
         .collect();
     rows.sort();
@@ -73,11 +92,13 @@ fn sender_in_time(random: &mut StdRng, sender: usize, keys: usize) -> (Vec<Event
     let (mut events, mut left) = (Vec::new(), &rows[..]);
     while !left.is_empty() {
         let (now, later) = left.split_at(random.random_range(1..=left.len()));
-        let (mut numbers, keys) = (Vec::new(), now.iter().map(|row| row.2.as_slice()));
-        numbers.extend(now.iter().map(|row| row.4));
-        let positions = Positions::in_time(now.iter().map(|row| row.1).collect(), BinaryArray::from_iter_values(keys));
-        let column = Arc::new(Int64Array::from(numbers)) as ArrayRef;
-        let batch = Batch::new(RecordBatch::try_from_iter([("n", column)]).unwrap());
+        let (times, keys) = (now.iter().map(|row| row.1).collect(), now.iter().map(|row| row.2.as_slice()));
+        let number = |key: &[u8]| i64::from_be_bytes(key.try_into().unwrap()) ^ i64::MIN;
+        let positions = match by_number {
+            true => Positions::in_time_by_number(times, keys.map(number).collect()),
+            false => Positions::in_time(times, BinaryArray::from_iter_values(keys)),
+        };
+        let batch = Batch::new(columns(&now.iter().map(|row| row.4).collect::<Vec<_>>()));
         events.push(Event::Batch(batch.with_positions(Arc::new(positions))));
         left = later;
         if random.random_bool(0.5) {
@@ -109,15 +130,34 @@ fn batch(random: &mut StdRng, rows: &[Row]) -> Batch {
     let (end, start, ..) = rows[0];
     let window = Window { start: Timestamp(start), end: Timestamp(end) };
     let positions = Positions::new(window, Timestamp(over(end)), BinaryArray::from_iter_values(keys));
-    let column = Arc::new(Int64Array::from(numbers)) as ArrayRef;
-    Batch::new(RecordBatch::try_from_iter([("n", column)]).unwrap())
-        .with_positions(Arc::new(positions))
-        .with_selection(Selection::new(selected))
+    Batch::new(columns(&numbers)).with_positions(Arc::new(positions)).with_selection(Selection::new(selected))
 }
 
+/// Rows that are known by their numbers, of which all other columns are made.
+fn columns(numbers: &[i64]) -> RecordBatch {
+    let some = |of: i64| numbers.iter().map(move |number| (number % of > 0).then_some(*number));
+    let columns: [(_, ArrayRef); 6] = [
+        ("n", Arc::new(Int64Array::from(numbers.to_vec()))),
+        ("instant", Arc::new(TimestampMicrosecondArray::from(numbers.to_vec()))),
+        ("double", Arc::new(some(3).map(|number| number.map(|number| number as f64 / 2.0)).collect::<Float64Array>())),
+        ("int", Arc::new(some(2).map(|number| number.map(|number| number as i32)).collect::<Int32Array>())),
+        ("text", Arc::new(some(5).map(|number| number.map(|number| number.to_string())).collect::<StringArray>())),
+        ("decimal", Arc::new(some(7).map(|number| number.map(i128::from)).collect::<Decimal128Array>())),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true))).unwrap()
+}
+
+/// The numbers of the selected rows, whose other columns are theirs.
 fn numbers(batch: &Batch) -> Vec<i64> {
-    let column = batch.column(0).as_primitive::<Int64Type>();
-    batch.rows().map(|row| column.value(row)).collect()
+    let numbers = batch.column(0).as_primitive::<Int64Type>();
+    let rows: Vec<usize> = batch.rows().collect();
+    if batch.columns().num_columns() > 1 {
+        let expected = columns(numbers.values());
+        for row in &rows {
+            assert_eq!(batch.columns().slice(*row, 1), expected.slice(*row, 1));
+        }
+    }
+    rows.into_iter().map(|row| numbers.value(row)).collect()
 }
 
 #[test]
@@ -129,7 +169,7 @@ fn what_comes_out_is_the_stable_merge_of_what_senders_send() {
         let is_in_time = seed % 2 == 1;
         let (mut events, mut expected) = (Vec::new(), Vec::new());
         for number in 0..senders {
-            let sender = if is_in_time { sender_in_time } else { sender };
+            let sender = [sender, sender_in_time, sender, sender_by_number][seed as usize % 4];
             let (sent, rows) = sender(random, number, keys);
             events.push(VecDeque::from(sent));
             expected.extend(rows);
@@ -185,10 +225,9 @@ fn rows_that_were_passed_over_leave_at_once_and_are_counted() {
         let random = &mut StdRng::seed_from_u64(seed);
         let (senders, batch_rows) = ([2, 3, 8, 17][seed as usize % 4], [1, 7, 1000][seed as usize % 3]);
         let keys = if seed % 7 == 0 { 300 } else { 12 };
-        let is_in_time = seed % 2 == 1;
         let (mut events, mut expected) = (Vec::new(), Vec::new());
         for number in 0..senders {
-            let sender = if is_in_time { sender_in_time } else { sender };
+            let sender = [sender, sender_in_time, sender, sender_by_number][seed as usize % 4];
             let (sent, rows) = sender(random, number, keys);
             events.push(VecDeque::from(sent));
             expected.extend(rows);
