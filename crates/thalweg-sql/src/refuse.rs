@@ -78,7 +78,7 @@ const STATEMENTS: [Refusal; 28] = [
     ("TABLE", "TABLE t is not there as a statement", "write SELECT * FROM t"),
 ];
 
-const CLAUSES: [Refusal; 30] = [
+const CLAUSES: [Refusal; 29] = [
     (
         "MATCH_RECOGNIZE",
         "MATCH_RECOGNIZE is not there yet",
@@ -96,7 +96,6 @@ const CLAUSES: [Refusal; 30] = [
         "EMIT is EAGER or ON WATERMARK, and stands behind the whole query",
         "EMIT EAGER gives results at once, and corrects them; without it they are final",
     ),
-    ("QUALIFY", "QUALIFY is not there yet", "rank the rows of bounded input with ORDER BY and LIMIT"),
     ("INTERSECT", "INTERSECT is not there: it would have to remember every row for ever", "filter with WHERE"),
     ("EXCEPT", "EXCEPT is not there: it would have to remember every row for ever", "filter with WHERE"),
     ("MINUS", "MINUS is not there: it would have to remember every row for ever", "filter with WHERE"),

@@ -104,6 +104,11 @@ pub(super) fn plan_message(message: &str, words: &Words, place: Option<Span>) ->
             .with_hint("add the column to GROUP BY, or put it into an aggregate such as max(…)")
             .at(clause("HAVING"));
     }
+    if message.starts_with("QUALIFY clause requires window functions") {
+        return Error::query("QUALIFY looks at the results of OVER, and there is no OVER")
+            .with_hint("write WHERE for a condition on rows, and HAVING for one on groups")
+            .at(clause("QUALIFY"));
+    }
     if let Some((left, right)) =
         tail(message, "compatible types to compare ").and_then(|(pair, _)| pair.split_once(" with "))
     {
