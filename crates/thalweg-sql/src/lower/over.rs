@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     diagnose,
-    over::{OverNode, Shape},
+    over::{OverNode, Shape, bare},
     windowing,
 };
 
@@ -35,7 +35,7 @@ impl Lowering<'_> {
         self.check_corrected(base.node, |changing| read.iter().any(|column| changing[*column]))?;
         let time = base.slot_of(&node.time).and_then(Slot::column);
         let time = time.ok_or_else(|| Error::bug("the order of OVER is a column of its input"))?;
-        let keys = node.keys.iter().map(|key| self.rebase(&base, key)).collect::<Result<Vec<_>>>()?;
+        let keys = node.keys.iter().map(|key| self.bare(self.rebase(&base, key)?)).collect::<Result<Vec<_>>>()?;
         let (mut nodes, mut times) = (vec![base.node], vec![time]);
         for (input, (name, at)) in others.into_iter().zip(&node.others) {
             let at = Span { line: at.0, column: at.1, width: at.2 };
@@ -102,6 +102,7 @@ impl Lowering<'_> {
             for (i, call) in node.calls.iter().enumerate().filter(|(_, call)| call.shape == *shape) {
                 let rebased = self.rebase(base, &call.function)?;
                 let kind = rebased.to_field(&*input.columns).map_err(|e| diagnose::planning(e, self.words))?.1;
+                let rebased = self.bare(rebased)?;
                 let name = thalweg_plan::written(&rebased);
                 let Expr::AggregateFunction(mut function) = rebased.unalias_nested().data else {
                     return Err(Error::bug(format!("{name} is no aggregate")));
@@ -123,6 +124,11 @@ impl Lowering<'_> {
             frames[frame].aggregates.push(AggregateCall { function, output });
         }
         Ok((frames, slots, columns))
+    }
+
+    /// The expression over columns as they are: what they may be in other inputs is known.
+    fn bare(&self, expression: Expr) -> Result<Expr> {
+        bare(expression).map_err(|error| diagnose::planning(error, self.words))
     }
 
     /// Rows of one time stand in the order of their source, if they are of one input.

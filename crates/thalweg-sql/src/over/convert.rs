@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use datafusion_common::{
-    ExprSchema, Result,
+    Column, ExprSchema, Result,
     tree_node::{Transformed, TransformedResult},
 };
 use datafusion_expr::{
@@ -15,7 +15,7 @@ use sqlparser::ast::Query;
 use thalweg_core::{Error, error::Span};
 
 use super::{
-    Clauses, Shape, calls,
+    Clauses, Shape, absent, calls,
     clauses::place,
     foreign,
     node::{Call, OverNode, over},
@@ -42,6 +42,17 @@ impl Input {
     pub fn new(plan: LogicalPlan, query: &Query, number: usize) -> Self {
         let (name, at) = place(query, number);
         Self { plan, name, at }
+    }
+
+    /// The only column of a name.
+    fn find(&self, name: &str) -> Option<Column> {
+        let mut found = self.plan.schema().columns().into_iter().filter(|column| column.name == name);
+        found.next().filter(|_| found.next().is_none())
+    }
+
+    /// Whether a row may have no value in the column of this name.
+    fn may_be_null(&self, name: &str) -> bool {
+        self.find(name).is_none_or(|column| self.plan.schema().nullable(&column).unwrap_or(true))
     }
 }
 
@@ -104,7 +115,11 @@ fn node(
     calls: Vec<Call>,
 ) -> Result<LogicalPlan> {
     let (time, at) = time(order)?;
-    let calls = calls.into_iter().map(|call| ordered(call, order)).collect::<Vec<_>>();
+    let may_be_null = |column: &Column| union.iter().any(|input| input.may_be_null(&column.name));
+    let marked = |expression| absent::marked(expression, base.schema(), may_be_null);
+    let keys = keys.into_iter().map(marked).collect::<Result<Vec<_>>>()?;
+    let marked = |call: Call| Ok(Call { function: marked(call.function)?, ..call });
+    let calls = calls.into_iter().map(|call| marked(ordered(call, order))).collect::<Result<Vec<_>>>()?;
     // DataFusion puts windows with other clauses into a node of their own.
     let (base, calls) = match over(&base).filter(|below| below.is_like(&keys, &time, number)) {
         Some(below) => (below.inputs[0].clone(), below.calls.iter().cloned().chain(calls).collect()),
@@ -203,18 +218,14 @@ fn columns(input: &Input, node: &OverNode, number: usize) -> Result<LogicalPlan>
     let (given, Some(base)) = (input.plan.schema(), node.inputs.first()) else {
         return Err(ours(Error::bug("OVER has an input")));
     };
-    let find = |name: &str| {
-        let mut found = given.columns().into_iter().filter(|column| column.name == name);
-        found.next().filter(|_| found.next().is_none())
-    };
     let (needed, taken) = node.read_columns();
-    let is_of_use = taken.is_empty() || taken.iter().any(|column| find(&column.name).is_some());
+    let is_of_use = taken.is_empty() || taken.iter().any(|column| input.find(&column.name).is_some());
     let mut chosen: BTreeMap<String, Expr> = BTreeMap::new();
     let mut read: Vec<_> = needed.union(&taken).collect();
     read.sort_by_key(|column| &column.name);
     for column in read {
         let name = &column.name;
-        let chosen_expression = match find(name) {
+        let chosen_expression = match input.find(name) {
             Some(found) => Expr::Column(found),
             None if is_of_use && !needed.contains(column) => {
                 foreign::null(base.schema().field_from_column(column)?.data_type())?

@@ -8,11 +8,13 @@
 //! * [`calls`]: `lag`, `row_number` and others as aggregates
 //! * [`otherwise`]: what `lag` gives where there is no row
 //! * [`foreign`]: columns that only other inputs of a union have
+//! * [`absent`]: columns that are null in other inputs of a union alone
 //! * [`frame`]: from where to where a frame reaches
 //! * [`node`]: the node of the logical plan
 //! * [`convert`]: DataFusion's node → ours
 //! * [`prune`]: what nobody reads is not computed
 
+mod absent;
 mod calls;
 mod clauses;
 mod convert;
@@ -23,6 +25,7 @@ mod node;
 mod otherwise;
 mod prune;
 
+pub(crate) use absent::bare;
 pub(crate) use calls::OverCalls;
 pub(crate) use clauses::{Clauses, is_clauses, marker, take, written};
 pub(crate) use convert::{Input, Planned, convert, depends_on_order};

@@ -435,13 +435,23 @@ type Looked = (Vec<over::OverInput>, Vec<(Frame, usize)>);
 /// What an [`Over`] looks at.
 pub(super) fn looked(plan: &Plan, id: NodeId, over: &node::Over) -> Result<Looked> {
     let exact_floats = plan.settings.float_sum == FloatSum::Exact;
-    let mut inputs = Vec::new();
-    for ((side, input), time) in plan.node(id).first_of_sides().into_iter().enumerate().zip(&over.times) {
+    let (mut inputs, sides) = (Vec::new(), plan.node(id).first_of_sides());
+    // What is null in one input counts in all of them as what may be null: they keep the same columns.
+    let may_be_null = |name: &str| {
+        let mut fields =
+            sides.iter().filter_map(|side| plan.node(*side).schema.columns.field_with_unqualified_name(name).ok());
+        fields.any(|field| field.is_nullable())
+    };
+    for ((side, input), time) in sides.iter().copied().enumerate().zip(&over.times) {
         let schema = &plan.node(input).schema;
-        let keys = over.keys.iter().map(|key| compile_expression(key, &schema.columns)).collect::<Result<_>>()?;
+        let fields = schema.columns.fields().iter().map(|field| field.as_ref().clone());
+        let fields = fields.map(|field| if may_be_null(field.name()) { field.with_nullable(true) } else { field });
+        let columns = DFSchema::from_unqualified_fields(fields.collect(), Default::default());
+        let columns = columns.map_err(|error| Error::bug(error.to_string()))?;
+        let keys = over.keys.iter().map(|key| compile_expression(key, &columns)).collect::<Result<_>>()?;
         let calls = over.frames.iter().flat_map(|frame| &frame.aggregates);
         // The operator knows the order of rows better than a call can say it: rows of one time are of several inputs.
-        let compiled = calls.map(|call| aggregate_in_order(call, &schema.columns, exact_floats, &native));
+        let compiled = calls.map(|call| aggregate_in_order(call, &columns, exact_floats, &native));
         let calls = compiled.map(|compiled| compiled.map(call_of)).collect::<Result<_>>()?;
         let (position, has_own_positions) = (schema.position, plan.side_has_own_positions(id, side));
         inputs.push(over::OverInput { input: Input { time: *time, position, has_own_positions, keys }, calls });
