@@ -67,6 +67,11 @@ impl Sort {
                 fields.push(SortField::new(column.data_type().clone()));
             }
         }
+        // Floats may be equal and not the same, as −0.0 and 0.0 are.
+        for column in all.columns().iter().filter(|column| column.data_type().is_floating()) {
+            columns.push(Arc::clone(column));
+            fields.push(SortField::new(column.data_type().clone()));
+        }
         let encoded = RowConverter::new(fields)?.convert_columns(&columns)?;
         // Most rows are told apart by their first bytes, which lie side by side here.
         let mut order: Vec<(u64, u32)> =

@@ -1,9 +1,10 @@
 //! Batches of which rows are kept.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-use arrow_array::{Array, ArrayRef, make_array, new_null_array};
+use arrow_array::{Array, ArrayRef, cast::AsArray, make_array, new_null_array, types::*};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
+use arrow_row::{RowConverter, SortField};
 use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
 use thalweg_core::{Error, Result};
@@ -275,20 +276,58 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The hashes of all that is kept of rows of one input.
+/// The hashes of all that is kept of rows of one input. Rows that are not the same hash differently, also where their values are equal, as
+/// −0.0 and 0.0 are: they tell in which order rows come out.
 pub fn hashes(kept: &Kept, rows: &[At]) -> Result<Vec<u64>> {
     let Some(first) = rows.first() else { return Ok(Vec::new()) };
     let columns = (0..kept.width(*first)).filter(|column| kept.has(*column, *first));
-    hash_columns(&columns.map(|column| kept.gather(column, rows)).collect::<Result<Vec<_>>>()?, rows.len())
+    let columns = columns.map(|column| bits(kept.gather(column, rows)?));
+    hash_columns(&columns.collect::<Result<Vec<_>>>()?, rows.len())
+}
+
+/// The bits of floats, and the bytes of what is no key; what is of another type is as it is.
+fn bits(column: ArrayRef) -> Result<ArrayRef> {
+    Ok(match column.data_type() {
+        DataType::Float32 => {
+            Arc::new(column.as_primitive::<Float32Type>().unary::<_, UInt32Type>(|value| value.to_bits()))
+        }
+        DataType::Float64 => {
+            Arc::new(column.as_primitive::<Float64Type>().unary::<_, UInt64Type>(|value| value.to_bits()))
+        }
+        kind if kind.is_nested() || matches!(kind, DataType::Interval(_)) => {
+            let converter = RowConverter::new(vec![SortField::new(kind.clone())])?;
+            Arc::new(converter.convert_columns(&[column])?.try_into_binary()?)
+        }
+        _ => column,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow_array::{Int64Array, StringArray, cast::AsArray, types::Int64Type};
+    use arrow_array::{Float32Array, Float64Array, Int64Array, IntervalMonthDayNanoArray, ListArray, StringArray};
+    use arrow_buffer::IntervalMonthDayNano;
 
     use super::*;
+
+    #[test]
+    fn rows_that_are_not_the_same_are_told_apart_whatever_they_are() {
+        let list = |values: [Option<f64>; 2]| Some(values.to_vec());
+        let lists = [list([Some(0.0), None]), list([Some(-0.0), None]), list([Some(0.0), None])];
+        let columns: [ArrayRef; 4] = [
+            Arc::new(Float64Array::from(vec![0.0, -0.0, 0.0])),
+            Arc::new(Float32Array::from(vec![0.0, -0.0, 0.0])),
+            Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(lists)),
+            Arc::new(IntervalMonthDayNanoArray::from_iter_values(
+                [1, 2, 1].map(|months| IntervalMonthDayNano::new(months, 0, 0)),
+            )),
+        ];
+        for column in columns {
+            let (mut kept, kind) = (Kept::default(), column.data_type().clone());
+            let batch = kept.keep(vec![column], 3);
+            let found = hashes(&kept, &[0, 1, 2].map(|row| At { batch, row })).unwrap();
+            assert!(found[0] != found[1] && found[0] == found[2], "{kind}: {found:?}");
+        }
+    }
 
     #[test]
     fn few_rows_of_many_batches_are_gathered_as_many_of_few_are() {
