@@ -24,7 +24,11 @@ const ALLOWED: [(&str, &[&str], &[&str]); 12] = [
         &["thalweg-core", "thalweg-memory", "thalweg-plan"],
         &["arrow-*", "chrono", "hashbrown", "postcard", "serde"],
     ),
-    ("thalweg-shuffle", &["thalweg-core", "thalweg-memory"], &["arrow-array", "arrow-select", "loom"]),
+    (
+        "thalweg-shuffle",
+        &["thalweg-core", "thalweg-memory"],
+        &["arrow-array", "arrow-buffer", "arrow-data", "arrow-select", "loom"],
+    ),
     (
         "thalweg-runtime",
         &["thalweg-core", "thalweg-memory", "thalweg-plan", "thalweg-shuffle"],
