@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use arrow_schema::{DataType, Field};
 use datafusion_common::Column;
-use datafusion_expr::{Expr, ExprSchemable, UserDefinedLogicalNodeCore};
+use datafusion_expr::{Expr, ExprSchemable, UserDefinedLogicalNodeCore, type_coercion::binary::type_union_resolution};
 use thalweg_core::{Error, Result, error::Span};
 use thalweg_plan::{NodeId, StreamSchema};
 
 use super::{Lowering, MapBuilder, stream::Stream};
-use crate::{over::OverNode, types};
+use crate::{over::OverNode, together::Together, types};
 
 /// What another input is called in errors, and where it stands.
 pub(super) struct Other<'a> {
@@ -48,7 +48,9 @@ impl Lowering<'_> {
                 let kind = |of: &DataType| types::flink_name(of);
                 let (have, want) = (kind(schema.columns.field(given).data_type()), kind(field.data_type()));
                 Error::query(format!("column \"{name}\" of {} is {have}, expected {want}", other.name))
-                    .with_hint("cast it in a query: (SELECT CAST(x AS …) AS x, … FROM …)")
+                    .with_hint(format!(
+                        "cast it in a query: (SELECT CAST({name} AS {want}) AS {name}, … FROM …), or that of the first stream"
+                    ))
                     .at(other.at)
             })?;
             let from = matches!(value, Expr::Column(_)).then_some(given);
@@ -80,7 +82,14 @@ fn read(base: &Stream, node: &OverNode) -> BTreeSet<usize> {
 fn value(schema: &StreamSchema, given: usize, want: &DataType) -> Option<Expr> {
     let field = schema.columns.field(given);
     let have = field.data_type();
-    let are_alike = have.is_null() || have.is_numeric() && want.is_numeric() || have.is_string() && want.is_string();
+    // No digit is lost in silence: a whole number that does not fit is an error, and of others the type is the one of UNION ALL.
+    let is_wide_enough = || match Together::of([want, have].into_iter()) {
+        _ if have.is_integer() && want.is_integer() => true,
+        Some(together) => !together.changes(want),
+        None => type_union_resolution(&[want.clone(), have.clone()]).as_ref() == Some(want),
+    };
+    let are_numbers = have.is_numeric() && want.is_numeric();
+    let are_alike = have.is_null() || are_numbers && is_wide_enough() || have.is_string() && want.is_string();
     match have == want {
         true => Some(column(field)),
         false if are_alike => column(field).cast_to(want, &*schema.columns).ok(),

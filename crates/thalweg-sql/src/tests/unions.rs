@@ -44,27 +44,29 @@ Sink result
          └─ Position
             └─ Source f (file, 2 partitions), watermark ts - 5 s
 
-SELECT sum(v) OVER (UNION (SELECT fare AS v, ts AS at FROM f) ORDER BY at) AS n FROM (SELECT delay AS v, ts AS at FROM s)
+SELECT sum(v) OVER (UNION (SELECT CAST(fare AS INT) AS v, ts AS at FROM f) ORDER BY at) AS n FROM (SELECT delay AS v, ts AS at FROM s)
 Sink result
 └─ Map sum(delay) AS n
    └─ Over on ts: range the first to 0 compute sum(delay)
       ├─ Map delay, ts, position
       │  └─ Position
       │     └─ Source s (stream, 2 partitions), watermark ts - 5 s
-      └─ Map fare AS delay, ts, position
-         └─ Position
-            └─ Source f (file, 2 partitions), watermark ts - 5 s
+      └─ Map v AS delay, at AS ts, position
+         └─ Map ts AS at, fare AS v, position
+            └─ Position
+               └─ Source f (file, 2 partitions), watermark ts - 5 s
 
-SELECT sum(a) OVER w AS m, sum(b) OVER w AS n FROM (SELECT delay AS a, delay AS b, ts FROM s) WINDOW w AS (UNION (SELECT delay AS a, fare AS b, ts FROM f) ORDER BY ts)
+SELECT sum(a) OVER w AS m, sum(b) OVER w AS n FROM (SELECT delay AS a, delay AS b, ts FROM s) WINDOW w AS (UNION (SELECT delay AS a, CAST(fare AS INT) AS b, ts FROM f) ORDER BY ts)
 Sink result
 └─ Map sum(a) AS m, sum(b) AS n
    └─ Over on ts: range the first to 0 compute sum(a), sum(b)
       ├─ Map delay AS a, delay AS b, ts, position
       │  └─ Position
       │     └─ Source s (stream, 2 partitions), watermark ts - 5 s
-      └─ Map delay AS a, fare AS b, ts, position
-         └─ Position
-            └─ Source f (file, 2 partitions), watermark ts - 5 s
+      └─ Map a, b, ts, position
+         └─ Map delay AS a, fare AS b, ts, position
+            └─ Position
+               └─ Source f (file, 2 partitions), watermark ts - 5 s
 
 SELECT a.origin, sum(a.delay) OVER w AS m, b.delay FROM s a JOIN s b ON a.ts = b.ts WINDOW w AS (UNION (SELECT delay, ts FROM f) ORDER BY a.ts)
 Sink result
@@ -278,7 +280,11 @@ SELECT sum(delay) OVER (UNION f, (SELECT origin, ts FROM f) PARTITION BY origin 
 
 SELECT sum(delay) OVER (UNION (SELECT origin, dest AS delay, ts FROM f) PARTITION BY origin ORDER BY ts) FROM s
   [SELECT origin, dest AS delay, ts FROM f] column "delay" of query 1 of UNION is STRING, expected INT
-    cast it in a query: (SELECT CAST(x AS …) AS x, … FROM …)
+    cast it in a query: (SELECT CAST(delay AS INT) AS delay, … FROM …), or that of the first stream
+
+SELECT sum(v) OVER (UNION (SELECT fare AS v, ts AS at FROM f) ORDER BY at) AS n FROM (SELECT delay AS v, ts AS at FROM s)
+  [SELECT fare AS v, ts AS at FROM f] column "v" of query 1 of UNION is DOUBLE, expected INT
+    cast it in a query: (SELECT CAST(v AS INT) AS v, … FROM …), or that of the first stream
 
 SELECT sum(delay) OVER (UNION (SELECT origin, delay, ts + INTERVAL '1' HOUR AS ts FROM f) PARTITION BY origin ORDER BY ts) FROM s
   [SELECT origin, delay, ts + INTERVAL '1' HOUR AS ts FROM f] column "ts" of query 1 of UNION does not carry the event time of its stream

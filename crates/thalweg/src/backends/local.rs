@@ -435,14 +435,14 @@ type Looked = (Vec<over::OverInput>, Vec<(Frame, usize)>);
 /// What an [`Over`] looks at.
 pub(super) fn looked(plan: &Plan, id: NodeId, over: &node::Over) -> Result<Looked> {
     let exact_floats = plan.settings.float_sum == FloatSum::Exact;
-    let (mut inputs, sides) = (Vec::new(), plan.node(id).first_of_sides());
+    let (mut inputs, inputs_of) = (Vec::new(), &plan.node(id).inputs);
     // What is null in one input counts in all of them as what may be null: they keep the same columns.
     let may_be_null = |name: &str| {
         let mut fields =
-            sides.iter().filter_map(|side| plan.node(*side).schema.columns.field_with_unqualified_name(name).ok());
+            inputs_of.iter().filter_map(|id| plan.node(*id).schema.columns.field_with_unqualified_name(name).ok());
         fields.any(|field| field.is_nullable())
     };
-    for ((side, input), time) in sides.iter().copied().enumerate().zip(&over.times) {
+    for ((side, input), time) in plan.node(id).first_of_sides().into_iter().enumerate().zip(&over.times) {
         let schema = &plan.node(input).schema;
         let fields = schema.columns.fields().iter().map(|field| field.as_ref().clone());
         let fields = fields.map(|field| if may_be_null(field.name()) { field.with_nullable(true) } else { field });
