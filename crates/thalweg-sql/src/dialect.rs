@@ -54,6 +54,11 @@ impl Dialect for ThalwegDialect {
         true
     }
 
+    /// `WINDOW w AS (…), x AS w`
+    fn supports_window_clause_named_window_reference(&self) -> bool {
+        true
+    }
+
     fn supports_nested_comments(&self) -> bool {
         true
     }

@@ -4,6 +4,7 @@
 //! * [`intervals`]: `INTERVAL '1:30' HOUR TO MINUTE`
 //! * [`calls`]: `IF(c, a, b)`, `YEAR(ts)`, `TIMESTAMPADD(HOUR, 1, ts)`
 //! * [`features`]: `sum_where(x, c)`, `distinct_count(x)`, `topn_frequency(x, 3)`
+//! * [`of_left_rows`]: `a SEMI JOIN b` is LEFT SEMI JOIN
 //! * [`likes`]: `LIKE '10!%' ESCAPE '!'`
 //! * [`patterns`]: `yyyy-MM-dd` becomes `%Y-%m-%d`
 
@@ -19,7 +20,9 @@ use std::ops::ControlFlow;
 pub(crate) use calls::names;
 pub(crate) use features::{aggregates, feature};
 pub(crate) use patterns::strftime;
-use sqlparser::ast::{BinaryOperator, Expr, Spanned, VisitMut, VisitorMut};
+use sqlparser::ast::{
+    BinaryOperator, Expr, JoinOperator, Select, Spanned, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+};
 use thalweg_core::{Error, Result};
 
 use crate::script;
@@ -38,6 +41,18 @@ struct Rewriter;
 
 impl VisitorMut for Rewriter {
     type Break = Error;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        select.from.iter_mut().for_each(of_left_rows);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
+            of_left_rows(table_with_joins);
+        }
+        ControlFlow::Continue(())
+    }
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Error> {
         let rewritten = match expression {
@@ -59,5 +74,17 @@ impl VisitorMut for Rewriter {
             }
             Err(error) => ControlFlow::Break(error),
         }
+    }
+}
+
+/// `a SEMI JOIN b` and `a ANTI JOIN b` choose rows of `a`.
+fn of_left_rows(tables: &mut TableWithJoins) {
+    use JoinOperator::{Anti, LeftAnti, LeftSemi, Semi};
+    for join in &mut tables.joins {
+        join.join_operator = match join.join_operator.clone() {
+            Semi(on) => LeftSemi(on),
+            Anti(on) => LeftAnti(on),
+            _ => continue,
+        };
     }
 }

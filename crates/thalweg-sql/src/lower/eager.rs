@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field};
-use datafusion_expr::LogicalPlan;
+use datafusion_expr::{Expr, LogicalPlan};
 use thalweg_core::{Error, Result, error::Span};
 use thalweg_plan::{
     Node, NodeId, StreamSchema,
@@ -161,6 +161,19 @@ impl Lowering<'_> {
                 "write one INSERT INTO for each of the queries, with its own EMIT EAGER",
             ),
             _ => Ok(()),
+        }
+    }
+
+    /// Refuses GROUP BY over pairs of a join, which this condition of theirs makes necessary.
+    pub(super) fn check_no_eager_pairs(&self, condition: &Expr) -> Result<()> {
+        match self.eager {
+            None => Ok(()),
+            Some(at) => Err(Error::query(format!(
+                "EMIT EAGER with GROUP BY is for joins by keys, time and columns of the joined table, and {} is more than that",
+                condition.human_display()
+            ))
+            .with_hint("leave one of them out, or write the pairs INTO a table with EMIT EAGER, without GROUP BY")
+            .at(at)),
         }
     }
 

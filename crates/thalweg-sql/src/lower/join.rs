@@ -207,18 +207,33 @@ impl Lowering<'_> {
         let name = |side: &Stream, other: &str| {
             // The query of EXISTS has a name that nobody wrote.
             let tables = side.columns.iter().filter_map(|(table, _)| table.map(|table| table.table().to_string()));
-            let table = tables.into_iter().find(|table| !table.starts_with("__"));
+            let table = tables.into_iter().find(|table| !table.starts_with("__")).or_else(|| self.table(side.node));
             let schema = self.schema(side);
             let time = schema.time.map(|time| schema.columns.field(time).name().as_str()).unwrap_or("ts");
             format!("{}.{time}", table.unwrap_or(other.to_string()))
         };
-        let (a, b) = (name(left, "a"), name(right, "b"));
+        let (a, mut b) = (name(left, "a"), name(right, "b"));
+        // A table beside itself, which has a name of its own only where one was written.
+        if a == b
+            && let Some((_, column)) = a.rsplit_once('.')
+        {
+            b = format!("b.{column}");
+        }
         error
             .with_hint(format!(
                 "add AND {b} BETWEEN {a} - INTERVAL '1' MINUTE AND {a} + INTERVAL '1' MINUTE, \
                  of the columns that carry the event times, as they are"
             ))
             .at(self.join_place())
+    }
+
+    /// A table that leads here.
+    fn table(&self, node: NodeId) -> Option<String> {
+        let planned = self.plan.node(node);
+        match &planned.node {
+            Node::Source(source) => Some(source.table.name.clone()),
+            _ => planned.inputs.iter().find_map(|input| self.table(*input)),
+        }
     }
 
     /// A table without event time that leads here.

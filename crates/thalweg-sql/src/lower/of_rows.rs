@@ -88,7 +88,9 @@ impl Lowering<'_> {
         let (of_left, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|part| reads_only(part, &left));
         let (of_right, of_both): (Vec<_>, Vec<_>) = others.into_iter().partition(|part| reads_only(part, &right));
         // A row of the left side that its condition leaves alone has a group all the same.
-        if !of_both.is_empty() || !is_inner && !of_left.is_empty() {
+        let of_pairs = of_both.first().or(of_left.first().filter(|_| !is_inner));
+        if let Some(condition) = of_pairs {
+            self.check_no_eager_pairs(condition)?;
             return Ok(None);
         }
         let left = self.filtered(left, of_left)?;

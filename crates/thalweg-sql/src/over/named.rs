@@ -115,7 +115,9 @@ fn spec(name: &Ident, windows: &HashMap<String, NamedWindowExpr>) -> Result<Wind
             }
         }
     }
-    Err(Error::query(format!("window \"{}\" stands for itself", name.value)).at(script::span(name.span)))
+    Err(Error::query(format!("window \"{}\" stands for itself", name.value))
+        .with_hint("say what one of them is: WINDOW w AS (PARTITION BY … ORDER BY …)")
+        .at(script::span(name.span)))
 }
 
 /// The window without a name: what it does not say itself, the window says that it names.

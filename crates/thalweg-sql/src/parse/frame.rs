@@ -38,6 +38,13 @@ pub(super) fn rewritten(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> 
                     .with_hint(format!("write ROWS_RANGE for RANGE, or INTERVAL '{digits}' SECOND"))
                     .at(script::span(next.span)));
             }
+            Token::Minus if matches!(tokens.get(at + 1).map(|next| &next.token), Some(Token::Number(..))) => {
+                return Err(Error::query(
+                    "a bound of a frame is not negative: PRECEDING or FOLLOWING says to which side it lies",
+                )
+                .with_hint("leave the minus out, and write the other one of them")
+                .at(script::span(next.span)));
+            }
             // Without end there is nothing to leave out.
             _ if is_word(next, "OPEN") && is_word(&tokens[at - 1], "UNBOUNDED") => at += 1,
             _ => {

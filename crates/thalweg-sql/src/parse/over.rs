@@ -195,8 +195,16 @@ fn inputs(union: &TokenWithSpan, tokens: &[TokenWithSpan]) -> Result<Vec<TokenWi
         if !out.is_empty() {
             out.push(tokens[from - 1].clone());
         }
+        if input.len() > 1 && is(input, 0, &["ALL", "DISTINCT"]) {
+            return Err(Error::query(format!(
+                "{} does not stand behind UNION of a window, which takes all rows",
+                first.token
+            ))
+            .with_hint("leave it out: OVER (UNION r, (SELECT …) PARTITION BY …)")
+            .at(script::span(first.span)));
+        }
         match first.token {
-            Token::LParen => out.extend_from_slice(input),
+            Token::LParen if closing(input, 0) == Some(input.len() - 1) => out.extend_from_slice(input),
             _ => {
                 let at = first.span;
                 out.extend([token(Token::LParen, at), word("SELECT", at), token(Token::Mul, at), word("FROM", at)]);

@@ -482,13 +482,22 @@ SELECT a.origin, count(*) FROM s a JOIN f b ON a.origin = b.origin AND b.ts BETW
 
 SELECT * FROM s WHERE origin IN (SELECT origin FROM f)
   [IN] a join of streams needs bounds on both event times: else each row would have to wait for partners for ever
-    add AND b.ts BETWEEN s.ts - INTERVAL '1' MINUTE AND s.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
+    add AND f.ts BETWEEN s.ts - INTERVAL '1' MINUTE AND s.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
 
 SELECT * FROM s WHERE EXISTS (SELECT 1 FROM f WHERE f.origin = s.origin)
   [EXISTS] a join of streams needs bounds on both event times: else each row would have to wait for partners for ever
-    add AND b.ts BETWEEN s.ts - INTERVAL '1' MINUTE AND s.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
+    add AND f.ts BETWEEN s.ts - INTERVAL '1' MINUTE AND s.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
 "#,
     );
+}
+
+#[test]
+fn eager_groups_are_of_joins_without_a_condition_on_pairs() {
+    let table = "CREATE TABLE p (id INT, k STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'stream');";
+    let query = "SELECT p.id, sum(f.delay) AS n FROM p JOIN f ON p.k = f.origin AND f.ts BETWEEN p.ts AND p.ts + INTERVAL '1' HOUR AND f.delay > p.id GROUP BY p.id EMIT EAGER";
+    let said = refusal(&format!("{table} {query}"));
+    let expected = "  [EMIT] EMIT EAGER with GROUP BY is for joins by keys, time and columns of the joined table, and f.delay > p.id is more than that\n    leave one of them out, or write the pairs INTO a table with EMIT EAGER, without GROUP BY";
+    assert_eq!(said, expected);
 }
 
 #[test]

@@ -372,6 +372,22 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING) FR
   [ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING] frames of ROWS end at the current row, and begin there or before it
     write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING
 
+SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) FROM s
+  [ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING] frames of ROWS end at the current row
+    write ROWS BETWEEN 3 PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW for the rows before it
+
+SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) FROM s
+  [ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING] frames of ROWS end at the current row
+    write ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW for the rows before it
+
+SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 0d FOLLOWING AND 1s PRECEDING) FROM s
+  [ROWS_RANGE BETWEEN 0d FOLLOWING AND 1s PRECEDING] the frame ends before it begins: from the row's own time to 1 s before the row
+    the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
+
+SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN -1s PRECEDING AND CURRENT ROW) FROM s
+  [-] a bound of a frame is not negative: PRECEDING or FOLLOWING says to which side it lies
+    leave the minus out, and write the other one of them
+
 SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING) FROM s
   [ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING] frames of ROWS end at the current row, and begin there or before it
     write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING
@@ -466,6 +482,10 @@ SELECT sum(delay) OVER (w PARTITION BY origin) FROM s WINDOW w AS (ORDER BY ts)
 SELECT sum(delay) OVER (w ROWS 3 PRECEDING) FROM s WINDOW w AS (ORDER BY ts ROWS 2 PRECEDING)
   [w] window "w" has a frame already
     leave one of them out
+
+SELECT sum(delay) OVER v FROM s WINDOW w AS v, v AS w
+  [w] window "w" stands for itself
+    say what one of them is: WINDOW w AS (PARTITION BY … ORDER BY …)
 
 SELECT sum(delay) OVER v FROM s WINDOW w AS (v), v AS (w)
   [w] window "w" not found

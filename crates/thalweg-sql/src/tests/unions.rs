@@ -266,6 +266,10 @@ Sink result
 fn inputs_of_a_union_have_the_columns_and_the_time() {
     refuses(
         r#"
+SELECT sum(delay) OVER (UNION ALL f PARTITION BY origin ORDER BY ts) FROM s
+  [ALL] ALL does not stand behind UNION of a window, which takes all rows
+    leave it out: OVER (UNION r, (SELECT …) PARTITION BY …)
+
 SELECT sum(delay) OVER (UNION nope PARTITION BY origin ORDER BY ts) FROM s
   [nope] table "nope" not found
     the tables and views here are f, out, s, z
