@@ -55,6 +55,13 @@ pub(super) fn plan_message(message: &str, words: &Words, place: Option<Span>) ->
             .with_hint("name every column, or none")
             .at(place.or_else(|| words.find_keywords("AS")).unwrap_or(words.start()));
     }
+    if message.starts_with("join condition should not be empty") {
+        return Error::query("a join has no condition")
+            .with_hint(
+                "write which rows belong together: ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '1' MINUTE AND a.ts",
+            )
+            .at(words.find_keywords("JOIN").unwrap_or(words.start()));
+    }
     if let Some(name) = message.strip_prefix("Invalid qualifier ") {
         let name = name.trim_end_matches('.');
         return Error::query(format!("table \"{name}\" is not in FROM")).at(at(name));

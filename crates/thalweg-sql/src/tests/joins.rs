@@ -444,6 +444,10 @@ SELECT * FROM s a JOIN f b ON a.origin = b.origin AND b.ts > a.ts
   [JOIN] a join of streams needs bounds on both event times: else each row would have to wait for partners for ever
     add AND b.ts BETWEEN a.ts - INTERVAL '1' MINUTE AND a.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
 
+SELECT * FROM s SEMI JOIN f
+  [JOIN] a join has no condition
+    write which rows belong together: ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '1' MINUTE AND a.ts
+
 SELECT * FROM s JOIN f USING (origin)
   [JOIN] a join of streams needs bounds on both event times: else each row would have to wait for partners for ever
     add AND f.ts BETWEEN s.ts - INTERVAL '1' MINUTE AND s.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
