@@ -81,9 +81,9 @@ impl VisitorMut for Rewriter {
 fn of_left_rows(tables: &mut TableWithJoins) {
     use JoinOperator::{Anti, LeftAnti, LeftSemi, Semi};
     for join in &mut tables.joins {
-        join.join_operator = match join.join_operator.clone() {
-            Semi(on) => LeftSemi(on),
-            Anti(on) => LeftAnti(on),
+        join.join_operator = match &join.join_operator {
+            Semi(on) => LeftSemi(on.clone()),
+            Anti(on) => LeftAnti(on.clone()),
             _ => continue,
         };
     }

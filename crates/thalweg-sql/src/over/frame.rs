@@ -93,17 +93,12 @@ fn bounds(frame: &WindowFrame) -> Result<Bounds> {
                 (Some(rows), CurrentRow) => Ok(Bounds::Rows(rows)),
                 (Some(rows), Preceding(ScalarValue::UInt64(Some(0)))) => Ok(Bounds::Rows(rows)),
                 // What OpenMLDB's users write for the rows before the row.
-                (Some(Some(rows)), Preceding(ScalarValue::UInt64(Some(1)))) if rows > 0 => {
+                (Some(rows), Preceding(ScalarValue::UInt64(Some(1)))) if rows != Some(0) => {
+                    let rows = rows.map_or_else(|| "UNBOUNDED".to_string(), |rows| rows.to_string());
                     Err(Error::query("frames of ROWS end at the current row").with_hint(format!(
                         "write ROWS BETWEEN {rows} PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW for the rows before it"
                     )))
                 }
-                (Some(None), Preceding(ScalarValue::UInt64(Some(1)))) => Err(Error::query(
-                    "frames of ROWS end at the current row",
-                )
-                .with_hint(
-                    "write ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW for the rows before it",
-                )),
                 _ => Err(Error::query("frames of ROWS end at the current row, and begin there or before it")
                     .with_hint(
                         "write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' \
@@ -114,17 +109,18 @@ fn bounds(frame: &WindowFrame) -> Result<Bounds> {
         WindowFrameUnits::Range => {
             let (from, to) = (distance(&frame.start_bound)?, distance(&frame.end_bound)?);
             let to = to.ok_or_else(|| Error::query("a frame does not end before its first row"))?;
-            if from.is_some_and(|from| from > to) {
+            if let Some(from) = from.filter(|from| *from > to) {
                 let shown = |distance: i64| match distance {
                     0 => "the row's own time".to_string(),
                     ..0 => format!("{} before the row", Interval(-distance)),
                     _ => format!("{} behind the row", Interval(distance)),
                 };
-                let from = from.map_or_else(|| "the first row".to_string(), shown);
-                return Err(Error::query(format!("the frame ends before it begins: from {from} to {}", shown(to)))
-                    .with_hint(
-                        "the bound that is earlier stands first; OPEN leaves out the rows at the bound itself",
-                    ));
+                return Err(Error::query(format!(
+                    "the frame ends before it begins: from {} to {}",
+                    shown(from),
+                    shown(to)
+                ))
+                .with_hint("the bound that is earlier stands first; OPEN leaves out the rows at the bound itself"));
             }
             Ok(Bounds::Range { from, to })
         }

@@ -498,10 +498,17 @@ SELECT * FROM s WHERE EXISTS (SELECT 1 FROM f WHERE f.origin = s.origin)
 #[test]
 fn eager_groups_are_of_joins_without_a_condition_on_pairs() {
     let table = "CREATE TABLE p (id INT, k STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'stream');";
-    let query = "SELECT p.id, sum(f.delay) AS n FROM p JOIN f ON p.k = f.origin AND f.ts BETWEEN p.ts AND p.ts + INTERVAL '1' HOUR AND f.delay > p.id GROUP BY p.id EMIT EAGER";
-    let said = refusal(&format!("{table} {query}"));
-    let expected = "  [EMIT] EMIT EAGER with GROUP BY is for joins by keys, time and columns of the joined table, and f.delay > p.id is more than that\n    leave one of them out, or write the pairs INTO a table with EMIT EAGER, without GROUP BY";
-    assert_eq!(said, expected);
+    let refused = |join: &str, condition: &str| {
+        let query = format!(
+            "SELECT p.id, sum(f.delay) AS n FROM p {join} f ON p.k = f.origin AND f.ts BETWEEN p.ts AND p.ts + INTERVAL '1' HOUR AND {condition} GROUP BY p.id EMIT EAGER"
+        );
+        let expected = format!(
+            "  [EMIT] EMIT EAGER with GROUP BY is for joins by keys, time and columns of the joined table, and {condition} is more than that\n    leave one of them out, or write the pairs INTO a table with EMIT EAGER, without GROUP BY"
+        );
+        assert_eq!(refusal(&format!("{table} {query}")), expected);
+    };
+    refused("JOIN", "f.delay > p.id");
+    refused("LEFT JOIN", "p.id > 5");
 }
 
 #[test]
