@@ -151,6 +151,11 @@ impl Variant {
     fn is_incremental(self) -> bool {
         !(self.batch_rows + self.workers).is_multiple_of(5)
     }
+
+    /// How rows get to the instances that have their keys.
+    fn scatter(self) -> &'static str {
+        ["auto", "selected"][(self.batch_rows + self.workers) % 2]
+    }
 }
 
 /// A way to merge.
@@ -269,7 +274,7 @@ struct Outcome {
 
 fn run(case: &Case, variant: Variant) -> Outcome {
     let Variant { batch_rows, workers, barriers, merge, strategy, phases } = variant;
-    let incremental = variant.is_incremental();
+    let (incremental, scatter) = (variant.is_incremental(), variant.scatter());
     let mut scripts = Scripts::new(case.scripts.clone());
     if case.is_unbounded {
         scripts = scripts.unbounded();
@@ -286,7 +291,8 @@ fn run(case: &Case, variant: Variant) -> Outcome {
     let memory = 96 * workers * workers;
     let settings = format!(
         "SET 'aggregate.phases' = '{phases}'; SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; {}
-         SET 'parallel.strategy' = '{strategy}'; SET 'exchange.memory' = '{memory} KiB'; SET 'over.incremental' = '{incremental}'; {}",
+         SET 'parallel.strategy' = '{strategy}'; SET 'exchange.memory' = '{memory} KiB';
+         SET 'exchange.scatter' = '{scatter}'; SET 'over.incremental' = '{incremental}'; {}",
         merge.settings(),
         case.declarations
     );

@@ -119,12 +119,12 @@ fn check_with(memory: &Memory, more: &str, sql: &str, hows: impl IntoIterator<It
     assert!(!expected.0.is_empty());
     let in_any_order = sorted(engine(memory, &format!("SET 'parallelism' = '1'; {more}")).sql(sql).unwrap());
     for (number, how) in hows.into_iter().enumerate() {
-        let merges = if number % 2 == 0 { ["ordered", "arrival"] } else { ["arrival", "ordered"] };
-        for (scatter, merge) in ["buffered", "hybrid"].into_iter().zip(merges) {
+        let merges = ["ordered", "arrival", "ordered", "arrival"];
+        for (scatter, merge) in ["buffered", "hybrid", "selected"].into_iter().zip(&merges[number % 2..]) {
             let settings = how.settings();
             let settings = format!("{settings} SET 'exchange.scatter' = '{scatter}'; SET 'merge' = '{merge}'; {more}");
             let query = engine(memory, &settings).sql(sql).unwrap();
-            let (found, expected) = match merge {
+            let (found, expected) = match *merge {
                 "ordered" => (rows_of(query), &expected),
                 _ => (sorted(query), &in_any_order),
             };
@@ -163,6 +163,7 @@ fn explain_shows_the_instances_and_how_rows_get_to_them() {
     assert!(explained(&tight).contains("instances [hybrid]"), "no memory for buffers");
     let too_little = How { instances: 4, memory: 1000, batch_rows: 1 }.settings();
     assert!(explained(&too_little).contains("instances [too little 'exchange.memory']"));
+    assert!(explained("SET 'parallelism' = '4';").contains("instances [selected]"), "batches are large");
     for scatter in ["buffered", "hybrid"] {
         let asked = explained(&format!("{tight} SET 'exchange.scatter' = '{scatter}';"));
         assert!(asked.contains(&format!("instances [{scatter}]")), "{asked}");

@@ -207,7 +207,7 @@ impl Run {
             (Order::Counted, "slack", "20 ms"),
             (Order::Any, "arrival", "1 us"),
         ][one(&[0, 0, 1, 2, 3, 4, 4])];
-        let scatter = ["auto", "buffered", "hybrid"][one(&[0, 1, 2])];
+        let scatter = ["auto", "buffered", "hybrid", "selected"][one(&[0, 1, 2, 3])];
         let strategy = STRATEGIES[number as usize % STRATEGIES.len()];
         let phases = ["auto", "two", "one"][one(&[0, 0, 1, 2])];
         let settings = format!(

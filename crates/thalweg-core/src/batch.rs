@@ -179,6 +179,13 @@ impl Batch {
         })
     }
 
+    /// The rows of this selection (of physical rows) alone, where they lie, each with the watermark that it met; where they stood is left
+    /// behind.
+    pub fn only(&self, selection: Selection) -> Self {
+        let Self { columns, behind, own, .. } = self.clone();
+        Self { columns, selection: None, behind, origin: None, positions: None, own }.with_selection(selection)
+    }
+
     /// Some physical rows that follow each other, of a batch in which all are in: the same memory.
     pub fn slice(&self, rows: Range<usize>) -> Self {
         assert!(self.selection.is_none() && self.own.is_none() && self.positions.is_none(), "nothing is said of rows");
@@ -237,6 +244,7 @@ mod tests {
         let selected = shared.clone().with_selection(Selection::new(vec![0, 1, 3, 4, 6]));
         assert_eq!(own(&selected), [3, 4]);
         assert_eq!(own(&shared.copied(&[0, 2, 4, 5, 7]).unwrap()), [2, 4]);
+        assert_eq!(own(&shared.only(Selection::new(vec![0, 2, 4, 5, 7]))), [2, 4]);
         assert!(own(&shared.copied(&[6, 7]).unwrap()).is_empty());
         assert_eq!(own(&batch.slice(3..5)), [3, 4]);
     }

@@ -34,7 +34,7 @@ pub struct Settings {
     pub merge_slack: Interval,
     /// How many bytes of rows may be on their way between the instances of subqueries; `None` follows from how many these are.
     pub exchange_memory: Option<usize>,
-    /// How rows get into pages on their way between instances.
+    /// How rows get to the instances that have their keys.
     pub exchange_scatter: Scatter,
     /// What is placed together.
     pub strategy: Strategy,
@@ -124,6 +124,8 @@ impl Merge {
 pub enum Scatter {
     /// As measurement says is better.
     Auto,
+    /// They stay in their batches: each instance gets these as they are, and the numbers of its rows.
+    Selected,
     /// They wait in buffers that lie in the caches, until one is full.
     Buffered,
     /// Batch by batch: those of each receiver behind each other.
@@ -180,8 +182,8 @@ pub const KEYS: [(&str, &str, &str); 23] = [
     ),
     (
         "exchange.scatter",
-        "'auto', 'buffered' or 'hybrid'",
-        "whether rows wait in buffers until they go into pages, or go there batch by batch",
+        "'auto', 'selected', 'buffered' or 'hybrid'",
+        "whether rows stay where they are, wait in buffers until they go into pages, or go there batch by batch",
     ),
     (
         "parallel.strategy",
@@ -310,6 +312,7 @@ impl Settings {
                 "exchange.memory" => self.exchange_memory.map_or("auto".to_string(), |bytes| format!("{bytes} B")),
                 "exchange.scatter" => match self.exchange_scatter {
                     Scatter::Auto => "auto",
+                    Scatter::Selected => "selected",
                     Scatter::Buffered => "buffered",
                     Scatter::Hybrid => "hybrid",
                 }
@@ -379,6 +382,7 @@ impl Settings {
             "exchange.scatter" => {
                 self.exchange_scatter = match value {
                     "auto" => Scatter::Auto,
+                    "selected" => Scatter::Selected,
                     "buffered" => Scatter::Buffered,
                     "hybrid" => Scatter::Hybrid,
                     _ => return None,

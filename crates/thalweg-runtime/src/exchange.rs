@@ -6,6 +6,8 @@
 //!                                        └── blocks of a pool ◄── receivers, when they are done with a page
 //! ```
 //!
+//! Where each receiver gets many rows of each batch, nothing is copied: it gets the batch as it is, and the numbers of its rows.
+//!
 //! A page travels when it is full, when it has lingered, and before anything that must not overtake it. Each sender of an exchange
 //! has a pool of its own: at a barrier receivers leave pages of one sender unread until another sender's barrier has come, which
 //! would never come if those pages took all the memory there is.
@@ -78,6 +80,8 @@ pub struct Scatter {
 
 /// How the rows of the last batch travel, and those of the next if they are of the same kind.
 enum How {
+    /// As they are: each receiver gets their batch, and which of them are its own.
+    Selected,
     /// In pages.
     Pages(Arc<Packing>, Box<Outbox>),
     /// Copied, since pages cannot hold them.
@@ -85,8 +89,12 @@ enum How {
 }
 
 impl How {
-    fn is_for(&self, batch: &Batch) -> bool {
-        matches!(self, Self::Pages(packing, _) if packing.is_for(batch))
+    fn is_for(&self, batch: &Batch, share: &Share) -> bool {
+        match self {
+            Self::Selected => share.selects(batch, true),
+            Self::Pages(packing, _) => packing.is_for(batch) && !share.selects(batch, false),
+            Self::Copies => false,
+        }
     }
 }
 
@@ -228,7 +236,7 @@ impl Scatter {
         }
         let goes_on = matches!(
             (&envelope.event, &self.how),
-            (Event::Batch(batch), Some(how)) if how.is_for(batch)
+            (Event::Batch(batch), Some(how)) if how.is_for(batch, &self.share)
         );
         if !goes_on && !self.seal()? {
             self.todo.push_front(envelope);
@@ -289,7 +297,7 @@ impl Scatter {
     /// Goes over to batches like this one.
     fn change(&mut self, batch: &Batch) -> Result<()> {
         // Batches with and without late rows often take turns.
-        let other = self.other.take().filter(|other| other.is_for(batch));
+        let other = self.other.take().filter(|other| other.is_for(batch, &self.share));
         self.other = self.how.take();
         self.how = Some(match other {
             Some(other) => other,
@@ -315,6 +323,7 @@ impl Scatter {
                 self.is_short = progress == Progress::NoRoom;
                 self.send(full)?;
             }
+            Some(How::Selected) => self.select(batch, &Order::new(selected, &destinations, self.lanes.len()), arrived),
             Some(How::Copies) | None => {
                 self.copy(batch, &Order::new(selected, &destinations, self.lanes.len()), arrived)?
             }
@@ -323,6 +332,9 @@ impl Scatter {
     }
 
     fn how(&self, batch: &Batch) -> Result<How> {
+        if self.share.selects(batch, false) {
+            return Ok(How::Selected);
+        }
         let schema = batch.schema();
         Ok(match (Packing::new(&schema, batch.behind().is_some()), self.share.walk(&schema)) {
             (Some(packing), Some(walk)) => {
@@ -372,10 +384,11 @@ impl Scatter {
     }
 
     /// Whether a watermark waits for the next one: each makes all pages travel, however little is in them, so receivers hear of one
-    /// in a while. Nothing is wrong with rows that overtake a watermark; what they met is told by themselves.
+    /// in a while. Of those behind rows that are in no page they hear at once: what they keep stays in the caches then. Nothing is wrong
+    /// with rows that overtake a watermark; what they met is told by themselves.
     fn holds(&self, t: Timestamp) -> bool {
         let is_early = || self.told.is_some_and(|told| self.linger.clock.now() < told + self.linger.most);
-        t < Timestamp::MAX && !self.is_idle && is_early()
+        t < Timestamp::MAX && !self.is_idle && !matches!(self.how, Some(How::Selected)) && is_early()
     }
 
     /// Sends all rows, and the watermark that was held back behind them.
@@ -413,6 +426,19 @@ impl Scatter {
             let bytes = if own > 0 { part.columns().get_array_memory_size() * own / part.len() } else { 0 };
             self.exchanged.add(own, bytes);
             self.lanes[receiver].put(Envelope::new(Event::Batch(part), arrived));
+        }
+    }
+
+    /// Sends the batch to all who have rows of it, and which these are.
+    fn select(&mut self, batch: &Batch, order: &Order, arrived: u64) {
+        for (receiver, lane) in self.lanes.iter_mut().enumerate() {
+            let rows = order.of_partition(receiver);
+            if rows.is_empty() {
+                continue;
+            }
+            self.exchanged.add(rows.len(), size_of_val(rows));
+            let part = batch.only(Selection::new(rows.to_vec()));
+            lane.put(Envelope::new(Event::Batch(part), arrived));
         }
     }
 

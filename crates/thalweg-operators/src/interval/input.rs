@@ -98,7 +98,7 @@ fn zeros(count: usize) -> ScalarBuffer<i64> {
 fn of_rows(batch: &Batch, values: &ScalarBuffer<i64>) -> ScalarBuffer<i64> {
     match batch.selection() {
         None => values.clone(),
-        Some(_) => batch.rows().map(|row| values[row]).collect(),
+        Some(selection) => selection.rows().iter().map(|row| values[*row as usize]).collect(),
     }
 }
 

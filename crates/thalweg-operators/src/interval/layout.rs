@@ -83,14 +83,14 @@ impl Layout {
         unread.for_each(|(column, _)| *column = new_empty_array(column.data_type()));
     }
 
-    /// What is kept of the selected rows of a batch of an input: `values` are those of the aggregates.
-    pub fn columns(&self, values: Values, base: Option<&Batch>, spare: &mut Spare) -> Result<Vec<ArrayRef>> {
+    /// What is kept of the selected rows of a batch of an input, of the first if `is_base`: `values` are those of the aggregates.
+    pub fn columns(&self, values: Values, batch: &Batch, is_base: bool, spare: &mut Spare) -> Result<Vec<ArrayRef>> {
         let passed = self.passed.iter().filter_map(|passed| match passed.place {
             Place::Kept(slot) if slot >= self.arguments => Some((passed.column, slot)),
             _ => None,
         });
         let width = passed.clone().map(|(_, slot)| slot + 1).max().unwrap_or(self.arguments);
-        let mut columns: Vec<Option<ArrayRef>> = vec![None; if base.is_some() { width } else { self.arguments }];
+        let mut columns: Vec<Option<ArrayRef>> = vec![None; if is_base { width } else { self.arguments }];
         let arguments = values.arguments.into_iter().zip(values.filters);
         for ((slots, filter), (arguments, mask)) in self.calls.iter().zip(arguments) {
             // What an argument is where it does not count means nothing, and must not tell rows apart.
@@ -105,16 +105,16 @@ impl Layout {
                 columns[*slot] = Some(Arc::new(mask));
             }
         }
+        let rows = selected(batch);
         for (slot, column) in columns.iter_mut().enumerate() {
-            if let Some(column) = column {
-                *column = match base.is_some() && self.is_unread[slot] {
-                    true => new_empty_array(column.data_type()),
-                    false => copied(column, spare)?,
-                };
+            match column {
+                Some(column) if is_base && self.is_unread[slot] => *column = new_empty_array(column.data_type()),
+                // Values of some rows of a batch are copies.
+                Some(column) if rows.is_none() => *column = copied(column, spare)?,
+                _ => {}
             }
         }
-        if let Some(batch) = base {
-            let rows = selected(batch);
+        if is_base {
             for (number, slot) in passed {
                 columns[slot] = Some(copied_rows(batch.column(number), rows.as_ref(), spare)?);
             }

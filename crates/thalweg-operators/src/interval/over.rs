@@ -346,7 +346,7 @@ impl Over {
         let values = Values::new(&input.keys, calls, &batch)?;
         let keys = self.lines.encoder().encode(&values.keys, values.count)?;
         let keys = self.lines.number(&keys, values.count);
-        let columns = self.asked.layout.columns(values, is_base.then_some(&batch), &mut self.kept.spare)?;
+        let columns = self.asked.layout.columns(values, &batch, is_base, &mut self.kept.spare)?;
         let batch = self.kept.keep(columns, uses);
         let rank = if is_base { BASE } else { number as u32 };
         Ok(Some(Taken { bases: own, is_seen, batch, keys, arrivals, rank }))

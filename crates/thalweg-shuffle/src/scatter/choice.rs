@@ -22,6 +22,15 @@ pub enum Walk {
     Hybrid,
 }
 
+/// Rows of a batch stay where they are if each of those who take some of them gets so many, as a rule: then what it costs them to look
+/// at one more batch is little for a row, and less than what pages cost. Each of them reads the lines of the others' rows, too.
+const SELECTED: usize = 2048;
+
+/// Whether so many rows, of which each partition gets its share, had better stay where they are.
+pub fn selecting_pays(rows: usize, partitions: usize) -> bool {
+    rows >= SELECTED * partitions
+}
+
 /// Buffers pay from so many rows on in each, and before that where a batch has less than half as many for each partition.
 const ROWS: usize = 32;
 

@@ -14,11 +14,15 @@ pub struct Order {
     ends: Vec<usize>,
 }
 
+/// For so many partitions a pass for each costs less than one for all.
+const FEW: usize = 4;
+
 impl Order {
     /// Orders rows, given by their numbers in the batch (`None` is all of them), by where they go.
     pub fn new(selected: Option<&[u32]>, destinations: &Destinations, partitions: usize) -> Self {
         let row = |number: usize| selected.map_or(number as u32, |rows| rows[number]);
         match destinations {
+            Destinations::One(of) if partitions <= FEW => Self::of_few(row, of, partitions),
             Destinations::One(of) => {
                 let all = of.iter().enumerate().map(|(number, partition)| (row(number), *partition));
                 Self::of(all, partitions)
@@ -30,6 +34,27 @@ impl Order {
                 Self::of(all, partitions)
             }
         }
+    }
+
+    /// Orders them by one pass for each partition, which has its place in a register: none waits for what the last one wrote.
+    fn of_few(row: impl Fn(usize) -> u32, of: &[u32], partitions: usize) -> Self {
+        let (mut rows, mut ends) = (vec![0; of.len()], Vec::with_capacity(partitions));
+        let mut end = 0;
+        for partition in 0..partitions as u32 {
+            let first = end;
+            let last = first + of.iter().filter(|of| **of == partition).count();
+            let places = &mut rows[first..last];
+            let mut place = 0;
+            for (number, of) in of.iter().enumerate() {
+                // Behind its last row a partition has no place.
+                let Some(next) = places.get_mut(place) else { break };
+                *next = row(number);
+                place += usize::from(*of == partition);
+            }
+            end = last;
+            ends.push(end);
+        }
+        Self { rows, ends }
     }
 
     /// Orders rows, given by their numbers, by where each goes.
@@ -75,6 +100,18 @@ mod tests {
         let order = Order::new(None, &Destinations::One(vec![1, 0, 1, 3, 1, 0]), 4);
         let found: Vec<_> = (0..4).map(|partition| order.of_partition(partition).to_vec()).collect();
         assert_eq!(found, [vec![1, 5], vec![0, 2, 4], vec![], vec![3]]);
+        for (rows, partitions) in [(0, 1), (1, 1), (5, 2), (1000, 2), (1000, 3), (1000, 4), (1000, 5)] {
+            let of: Vec<u32> = (0..rows).map(|row| row * row % 7 % partitions).collect();
+            let order = Order::new(None, &Destinations::One(of.clone()), partitions as usize);
+            for partition in 0..partitions {
+                let expected: Vec<u32> = (0..rows).filter(|row| of[*row as usize] == partition).collect();
+                assert_eq!(
+                    order.of_partition(partition as usize),
+                    expected,
+                    "{rows} rows, {partition} of {partitions}"
+                );
+            }
+        }
         let order = Order::new(Some(&[10, 20, 30]), &Destinations::One(vec![1, 1, 0]), 2);
         assert_eq!((order.of_partition(0), order.of_partition(1)), (&[30][..], &[10, 20][..]));
         let lines = Destinations::Lines { line: vec![0, 1, 0], lines: vec![vec![0, 2], vec![1]] };

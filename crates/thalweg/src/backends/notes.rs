@@ -40,7 +40,7 @@ fn windows(plan: &Plan) -> HashMap<NodeId, Vec<&'static str>> {
     overs.filter_map(ways).collect()
 }
 
-/// How the rows of inputs get into pages, where they are divided by keys.
+/// How the rows of inputs get to their instances, where they are divided by keys.
 fn scattered(plan: &Plan) -> HashMap<(NodeId, usize), &'static str> {
     let cut = parallelize(plan);
     let mut scattered = HashMap::new();
@@ -53,7 +53,7 @@ fn scattered(plan: &Plan) -> HashMap<(NodeId, usize), &'static str> {
             let how = match &share {
                 // Running it is an error, which says how much is needed.
                 Err(_) => "too little 'exchange.memory'",
-                Ok(share) => share.walk(&columns(&plan.node(*sender).schema)).map_or("copied", |walk| walk.name()),
+                Ok(share) => share.how(&columns(&plan.node(*sender).schema)),
             };
             scattered.insert((subquery.nodes[0], number), how);
         }
