@@ -1,9 +1,10 @@
-//! Safe functions over slices: selection, hashing, exact sums, sums between two times, the fields and members of text. The portable version of each is its specification.
+//! Safe functions over slices: selection, the values of rows, hashing, exact sums, sums between two times, the fields and members of text. The portable version of each is its specification.
 
 pub mod between;
 pub mod bounds;
 pub mod exact_sum;
 pub mod fields;
+pub mod gather;
 pub mod hash;
 mod masks;
 pub mod members;

@@ -3,10 +3,10 @@
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array, cast::AsArray};
-use arrow_select::take::take;
 use thalweg_core::{Batch, Result, Selection, expression::Expression};
 
 use super::{Call, placing::Rows};
+use crate::rows::taken;
 
 /// What the expressions give for some rows, packed together; or keys and states that were computed before.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ impl Values {
         let packed = |all: ArrayRef| -> Result<ArrayRef> {
             Ok(match &selected {
                 None => all,
-                Some(rows) => take(&all, rows, None)?,
+                Some(rows) => taken(&all, rows)?,
             })
         };
         let evaluate = |expression: &Arc<dyn Expression>, batch: &Batch| packed(expression.evaluate(batch)?);
@@ -73,10 +73,9 @@ impl Values {
 
     /// Those of any rows, copied together.
     fn take(&self, rows: &UInt32Array) -> Result<Self> {
-        let take = |column: &dyn Array| -> Result<ArrayRef> { Ok(take(column, rows, None)?) };
-        let columns = |columns: &Vec<ArrayRef>| columns.iter().map(|column| take(column)).collect::<Result<_>>();
+        let columns = |columns: &Vec<ArrayRef>| columns.iter().map(|column| taken(column, rows)).collect::<Result<_>>();
         let mask = |mask: &Option<BooleanArray>| -> Result<_> {
-            Ok(mask.as_ref().map(|mask| take(mask)).transpose()?.map(|mask| mask.as_boolean().clone()))
+            Ok(mask.as_ref().map(|mask| taken(mask, rows)).transpose()?.map(|mask| mask.as_boolean().clone()))
         };
         Ok(Self {
             keys: columns(&self.keys)?,

@@ -6,8 +6,10 @@ use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray, make_array, types
 use arrow_buffer::ScalarBuffer;
 use arrow_select::take::take;
 use thalweg_core::{Batch, Error, Result, Selection, Timestamp, expression::Expression, operator::Came};
+use thalweg_memory::{kernels::gather::of_rows, simd::Level};
 
 use super::spare::Spare;
+use crate::rows::taken;
 
 /// One of several inputs whose rows are brought together by key and time.
 #[derive(Clone)]
@@ -81,10 +83,10 @@ impl Input {
             None => zeros(batch.len()),
             Some(column) => {
                 let positions = batch.column(column).as_primitive_opt::<Int64Type>();
-                of_rows(batch, positions.ok_or_else(|| Error::bug("positions are whole numbers"))?.values())
+                of_selected(batch, positions.ok_or_else(|| Error::bug("positions are whole numbers"))?.values())
             }
         };
-        Ok(Arrivals { times: of_rows(batch, times.values()), positions })
+        Ok(Arrivals { times: of_selected(batch, times.values()), positions })
     }
 }
 
@@ -95,10 +97,10 @@ fn zeros(count: usize) -> ScalarBuffer<i64> {
 }
 
 /// The values of the selected rows.
-fn of_rows(batch: &Batch, values: &ScalarBuffer<i64>) -> ScalarBuffer<i64> {
+fn of_selected(batch: &Batch, values: &ScalarBuffer<i64>) -> ScalarBuffer<i64> {
     match batch.selection() {
         None => values.clone(),
-        Some(selection) => selection.rows().iter().map(|row| values[*row as usize]).collect(),
+        Some(selection) => of_rows(Level::best(), values, selection.rows()).into(),
     }
 }
 
@@ -118,7 +120,7 @@ pub fn copied(column: &ArrayRef, spare: &mut Spare) -> Result<ArrayRef> {
 pub fn copied_rows(column: &ArrayRef, rows: Option<&UInt32Array>, spare: &mut Spare) -> Result<ArrayRef> {
     match rows {
         None => copied(column, spare),
-        Some(rows) => Ok(take(column, rows, None)?),
+        Some(rows) => taken(column, rows),
     }
 }
 

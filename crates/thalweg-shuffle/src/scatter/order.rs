@@ -1,5 +1,7 @@
 //! The rows of a batch, partition by partition: a histogram, and one pass.
 
+use thalweg_memory::{kernels::gather::push_equal, simd::Level};
+
 use crate::route::Destinations;
 
 /// The rows of a batch in the order of their partitions; within one, in the order in which they came.
@@ -15,14 +17,14 @@ pub struct Order {
 }
 
 /// For so many partitions a pass for each costs less than one for all.
-const FEW: usize = 4;
+const FEW: usize = 8;
 
 impl Order {
     /// Orders rows, given by their numbers in the batch (`None` is all of them), by where they go.
     pub fn new(selected: Option<&[u32]>, destinations: &Destinations, partitions: usize) -> Self {
         let row = |number: usize| selected.map_or(number as u32, |rows| rows[number]);
         match destinations {
-            Destinations::One(of) if partitions <= FEW => Self::of_few(row, of, partitions),
+            Destinations::One(of) if partitions <= FEW => Self::of_few(selected, of, partitions),
             Destinations::One(of) => {
                 let all = of.iter().enumerate().map(|(number, partition)| (row(number), *partition));
                 Self::of(all, partitions)
@@ -36,23 +38,16 @@ impl Order {
         }
     }
 
-    /// Orders them by one pass for each partition, which has its place in a register: none waits for what the last one wrote.
-    fn of_few(row: impl Fn(usize) -> u32, of: &[u32], partitions: usize) -> Self {
-        let (mut rows, mut ends) = (vec![0; of.len()], Vec::with_capacity(partitions));
-        let mut end = 0;
-        for partition in 0..partitions as u32 {
-            let first = end;
-            let last = first + of.iter().filter(|of| **of == partition).count();
-            let places = &mut rows[first..last];
-            let mut place = 0;
-            for (number, of) in of.iter().enumerate() {
-                // Behind its last row a partition has no place.
-                let Some(next) = places.get_mut(place) else { break };
-                *next = row(number);
-                place += usize::from(*of == partition);
-            }
-            end = last;
-            ends.push(end);
+    /// Orders them by one pass for each partition, many rows at a time.
+    fn of_few(selected: Option<&[u32]>, of: &[u32], partitions: usize) -> Self {
+        let (level, mut rows) = (Level::best(), Vec::with_capacity(of.len() + 64));
+        let partitions = (0..partitions as u32).map(|partition| {
+            push_equal(level, of, partition, &mut rows);
+            rows.len()
+        });
+        let ends = partitions.collect();
+        if let Some(selected) = selected {
+            rows.iter_mut().for_each(|row| *row = selected[*row as usize]);
         }
         Self { rows, ends }
     }

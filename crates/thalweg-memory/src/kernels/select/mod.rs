@@ -28,7 +28,8 @@ use crate::simd::Level;
 use bits::Bits;
 use column::{Column, with_lanes};
 use constant::{FromColumn, FromConstant};
-use loops::{compare_columns, compare_constant, residue_narrow, residue_wide, whole_in, with_constant, with_others};
+pub(super) use loops::compare_constant;
+use loops::{compare_columns, residue_narrow, residue_wide, whole_in, with_constant, with_others};
 use number::{Number, Residue};
 
 /// How many rows go through a predicate together.
