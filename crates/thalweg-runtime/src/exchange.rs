@@ -78,6 +78,9 @@ pub struct Scatter {
     exchanged: Arc<Exchanged>,
 }
 
+/// Who has less than one row in so many of a batch gets copies.
+const FEW: usize = 16;
+
 /// How the rows of the last batch travel, and those of the next if they are of the same kind.
 enum How {
     /// As they are: each receiver gets their batch, and which of them are its own.
@@ -323,7 +326,9 @@ impl Scatter {
                 self.is_short = progress == Progress::NoRoom;
                 self.send(full)?;
             }
-            Some(How::Selected) => self.select(batch, &Order::new(selected, &destinations, self.lanes.len()), arrived),
+            Some(How::Selected) => {
+                self.select(batch, &Order::new(selected, &destinations, self.lanes.len()), arrived)?
+            }
             Some(How::Copies) | None => {
                 self.copy(batch, &Order::new(selected, &destinations, self.lanes.len()), arrived)?
             }
@@ -429,17 +434,25 @@ impl Scatter {
         }
     }
 
-    /// Sends the batch to all who have rows of it, and which these are.
-    fn select(&mut self, batch: &Batch, order: &Order, arrived: u64) {
+    /// Sends the batch to all who have many rows of it, and which these are; others get copies of theirs, since the batch would stay as
+    /// long as these wait.
+    fn select(&mut self, batch: &Batch, order: &Order, arrived: u64) -> Result<()> {
         for (receiver, lane) in self.lanes.iter_mut().enumerate() {
             let rows = order.of_partition(receiver);
             if rows.is_empty() {
                 continue;
             }
-            self.exchanged.add(rows.len(), size_of_val(rows));
-            let part = batch.only(Selection::new(rows.to_vec()));
+            let part = if rows.len() * FEW < batch.physical_rows() {
+                let copied = batch.copied(rows)?;
+                self.exchanged.add(rows.len(), copied.bytes());
+                copied
+            } else {
+                self.exchanged.add(rows.len(), size_of_val(rows));
+                batch.only(Selection::new(rows.to_vec()))
+            };
             lane.put(Envelope::new(Event::Batch(part), arrived));
         }
+        Ok(())
     }
 
     /// Sends rows as batches of their own.

@@ -22,8 +22,9 @@ const LARGEST: usize = 512 << 10;
 /// Buffers do not take more than this: they pay while they lie in the caches.
 const BUFFERS: usize = 1 << 20;
 
-/// So many batches of a sender are there at once, at most, where receivers get them as they are: what a pipe holds and as many that its
-/// receiver has taken out of it together, the one that it works on, and the one that waits for room.
+/// So many batches of a sender are on their way to a receiver at once, at most, where it gets them as they are: what a pipe holds and as
+/// many that its receiver has taken out of it together, the one that it works on, and the one that waits for room. They are others' as
+/// well, as a rule: who gets few rows of a batch gets copies, and a pipe that is full stops the sender.
 const ALIVE: usize = 2 * CAPACITY + 2;
 
 /// What one sender of an exchange has.
