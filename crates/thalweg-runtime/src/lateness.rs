@@ -22,6 +22,18 @@ pub struct Learner {
     seen: u64,
     late: u64,
     next: u64,
+    trend: Trend,
+}
+
+/// Whether rows get later and later: more of them are behind by more than what was enough for those before.
+#[derive(Default)]
+struct Trend {
+    /// What was enough when it was last looked, and how many rows were behind by more since.
+    enough: Option<i64>,
+    beyond: f64,
+    /// How many were so and how many were to be expected, where a look counts less than the next one.
+    found: f64,
+    expected: f64,
 }
 
 /// How many rows there must be before anything is said; then it is looked at at twice as many, up to so many rows apart.
@@ -43,19 +55,34 @@ const CAREFUL: u64 = 3;
 /// Of fewer rows the most there was is no measure of what will be.
 const FEW: u64 = 4096;
 
+/// So many more rows than twice as many as expected are no chance.
+const CHANCE: f64 = 4.0;
+
+/// So much of what was found at one look still counts at the next one. (Delays grow by parts, and in some intervals by none.)
+const REMEMBERED: f64 = 0.875;
+
 /// Each power of two in so many parts.
 const PARTS: u32 = 8;
 
 impl Learner {
     /// Nothing is known yet.
     pub fn new(accuracy: Accuracy) -> Self {
-        Self { accuracy, counts: vec![0.0; bucket(i64::MAX) + 1], rows: 0.0, seen: 0, late: 0, next: FIRST }
+        Self {
+            accuracy,
+            counts: vec![0.0; bucket(i64::MAX) + 1],
+            rows: 0.0,
+            seen: 0,
+            late: 0,
+            next: FIRST,
+            trend: Trend::default(),
+        }
     }
 
     /// A row was behind the latest before it by so much, and late or not; returns whether it is time to look.
     pub fn see(&mut self, behind: i64, is_late: bool) -> bool {
         self.counts[bucket(behind.max(0))] += 1.0;
         self.rows += 1.0;
+        self.trend.beyond += f64::from(self.trend.enough.is_some_and(|enough| behind > enough));
         self.seen += 1;
         self.late += u64::from(is_late);
         self.seen == self.next
@@ -79,28 +106,44 @@ impl Learner {
         let twice = |is_so: bool| if is_so { 2 } else { 1 };
         let careful = CAREFUL * twice(rows_each == Some(f64::INFINITY)) * twice(left < 1.0);
         let careful = careful * (FEW / self.seen).isqrt().max(1);
-        let mut too_late = 0.0;
-        let mut all = self.counts.iter().enumerate().rev().filter(|(_, rows)| **rows > 0.0);
-        let mut most = || all.next().map_or(0, |(most, _)| most_of(most));
+        let most = self.least_for(0.0);
+        let enough = if can_tell { self.least_for(self.rows * share) } else { most };
+        // Without a share, the rows of an interval are the latest of all as often as those of any other.
+        let part = if can_tell { share } else { 1.0 / self.rows };
+        let grows = self.trend.look(enough, part * self.next.min(APART) as f64);
         let delay = match can_tell {
-            false => most().saturating_mul(careful as i64),
-            // Nothing more may be late, and rows are later than those before them.
-            true if left == 0.0 => {
-                let most = most();
-                most.saturating_add(most / 4)
-            }
-            true => all
-                .find(|(_, rows)| {
-                    too_late += **rows;
-                    too_late > few
-                })
-                .map_or(0, |(least, _)| most_of(least)),
+            false => most.saturating_mul(careful as i64),
+            // Nothing more may be late, or rows are later than those before them.
+            true if left == 0.0 || grows => most.saturating_add(most / 4),
+            true => self.least_for(few),
         };
         if share > 0.0 && self.rows > (16.0 * ENOUGH / share).max(65_536.0) {
             self.counts.iter_mut().for_each(|rows| *rows /= 2.0);
             self.rows /= 2.0;
         }
         Some(Interval(delay))
+    }
+
+    /// The least delay for which no more than so many rows were behind by more.
+    fn least_for(&self, few: f64) -> i64 {
+        let mut too_late = 0.0;
+        let mut all = self.counts.iter().enumerate().rev().filter(|(_, rows)| **rows > 0.0);
+        let least = all.find(|(_, rows)| {
+            too_late += **rows;
+            too_late > few
+        });
+        least.map_or(0, |(least, _)| most_of(least))
+    }
+}
+
+impl Trend {
+    /// Whether rows get later, and what is enough for those so far; so many of those that come next will be behind by more if it goes on.
+    fn look(&mut self, enough: i64, expected: f64) -> bool {
+        self.found = self.found * REMEMBERED + std::mem::take(&mut self.beyond);
+        let grows = self.found > CHANCE + 2.0 * self.expected;
+        self.expected = self.expected * REMEMBERED + expected;
+        self.enough = Some(enough);
+        grows
     }
 }
 
@@ -196,8 +239,30 @@ mod tests {
     #[test]
     fn what_was_late_here_is_made_up_for_before_results_tell() {
         let random = &mut StdRng::seed_from_u64(3);
-        let found = late("0.9", 10.0, 100_000, |row| random.random_range(0..1_000_000 + 100 * row as i64));
-        assert!((0.003..0.01).contains(&found), "{found}");
+        let most = |row: u64| if row < 50_000 { 1_000_000 } else { 2_000_000 };
+        let found = late("0.9", 10.0, 100_000, |row| random.random_range(0..most(row)));
+        assert!((0.001..0.01).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn rows_that_get_later_and_later_are_foreseen() {
+        let random = &mut StdRng::seed_from_u64(4);
+        // No row is late at first, as if it was not known of how many rows results are made; then it is.
+        let mut learner = Learner::new("0.9".parse().unwrap());
+        let (mut delay, mut late, mut longest) = (Interval(0), 0, 0.0_f64);
+        for row in 0..100_000_i64 {
+            let most = 1_000_000 + 100 * row;
+            let behind = random.random_range(0..most);
+            let is_known = row > 50_000;
+            let is_late = is_known && behind > delay.0;
+            late += i32::from(is_late);
+            if learner.see(behind, is_late) {
+                let results = Results { rows_each: is_known.then_some(200.0), ..ONE_ROW };
+                delay = learner.delay(results, Interval::ZERO).unwrap();
+                longest = longest.max(if is_known { delay.0 as f64 / most as f64 } else { 0.0 });
+            }
+        }
+        assert!(late < 25 && longest < 1.5, "{late} rows are late, {longest}");
     }
 
     #[test]
