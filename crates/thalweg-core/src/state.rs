@@ -36,8 +36,8 @@ pub trait State {
         Ok(saved)
     }
 
-    /// A part of what belongs to a key group that several instances share; the state stays as it is. `load` takes it in, where the other part
-    /// may be present. Where no row is seen by others all of it waits.
+    /// A part of what belongs to a key group that several instances share; the state stays as it is. `load` takes it in: what may be seen
+    /// where nothing is, and what waits where the other part is present. Where no row is seen by others all of it waits.
     fn save_part(&mut self, group: KeyGroup, part: Part) -> Result<Snapshot> {
         match part {
             Part::Seen => Ok(Snapshot::default()),
@@ -59,7 +59,7 @@ pub trait State {
 pub enum Part {
     /// The rows that may be seen, which all of them have.
     Seen,
-    /// The rows that wait for a result of their own, of which each instance has others.
+    /// The rows that an instance answers for, and of which something may come yet: each instance has others.
     Waiting,
 }
 

@@ -239,7 +239,7 @@ impl Chain {
         let left: Vec<KeyGroup> = parts.iter().filter(|one| one.what == What::Waiting).map(|one| one.group).collect();
         let groups: Vec<KeyGroup> = whole.iter().map(|one| one.group).collect();
         self.key_groups.retain(|group| !groups.contains(group) && !left.contains(group));
-        let parcel = |one: &Move| Parcel { group: one.group, to: one.to, states: Vec::new() };
+        let parcel = |one: &Move| Parcel { group: one.group, to: one.to, what: one.what, states: Vec::new() };
         let mut parcels: Vec<Parcel> = whole.iter().chain(&parts).map(parcel).collect();
         self.each_state(|at, state| {
             let mut saved = state.take(&groups)?;

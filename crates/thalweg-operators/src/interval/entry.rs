@@ -11,11 +11,14 @@ pub struct Entry {
     pub position: i64,
     /// The number of its key.
     pub key: u32,
-    /// Which rows of equal time come first; [`BASE`] comes last.
+    /// Which rows of equal time come first; [`BASE`] comes last, and so does a [`GUEST`].
     pub rank: u32,
     /// Where its values lie.
     pub at: At,
 }
+
+/// Key, time and position of a row.
+pub type Identity = (u32, i64, i64);
 
 /// Where the values of a row lie: in which of the batches that are kept, and there in which row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,6 +75,9 @@ impl<'a> Arrived<'a> {
     }
 }
 
+/// The rank of a row that an instance looks at, and another one answers for.
+pub const GUEST: u32 = 1;
+
 /// The rank of the rows for each of which there is a result: they see those of other inputs of the same time.
 pub const BASE: u32 = u32::MAX;
 
@@ -84,6 +90,11 @@ impl Entry {
     /// The order of rows by key, and of those of a key in time.
     pub fn by_key(&self, other: &Self) -> Ordering {
         self.key.cmp(&other.key).then_with(|| self.by_time(other))
+    }
+
+    /// What tells it from all others of its input, whose rows have positions of their own.
+    pub fn identity(&self) -> Identity {
+        (self.key, self.time, self.position)
     }
 
     fn order(&self) -> (i64, u32, i64) {

@@ -1,6 +1,9 @@
 //! Joins rows with equal keys whose event times lie close to each other.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+};
 
 use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
@@ -12,7 +15,7 @@ use thalweg_core::{
 use thalweg_plan::node::{Distance, JoinKind};
 
 use super::{
-    entry::{Arrived, At, Entry},
+    entry::{Arrived, At, Entry, GUEST, Identity},
     input::{Input, Taken},
     kept::{Kept, hashes},
     lines::Lines,
@@ -29,6 +32,9 @@ use crate::aggregate::groups::KeyEncoder;
 ///
 /// Rows wait, in no order, until the watermark has passed them; a base row waits until it has passed the last member that may belong to
 /// it. Pairs come in the order of their base row's time and position, and those of one base row in that of their members.
+///
+/// Where instances share a key, a full join looks at guests of both inputs: a base row that is a guest may be the partner of a member that
+/// is none. A member that is a guest is marked from the beginning, as if it had a partner, since another instance knows whether it has.
 ///
 /// Shape:  the columns of the left input, then, unless it is a semi or anti join, those of the right one.
 /// State:  members that a later base row may see, and rows that wait: O(rows within the distance and the watermark's delay).
@@ -168,6 +174,10 @@ impl IntervalJoin {
         self.reached.minus(Interval(self.distance.to.0.max(0)))
     }
 
+    fn is_full(&self) -> bool {
+        self.kind == JoinKind::Full
+    }
+
     fn advance(&mut self) -> Result<()> {
         let end = self.final_before();
         let Self { kept, lines, members, bases, due, ready, leaving, kind, reached, sorter, .. } = self;
@@ -214,7 +224,10 @@ impl IntervalJoin {
             let rest = if is_enough { &rest[..rest.len().min(1)] } else { rest };
             let room = self.batch_rows - found.len();
             self.visited += rest.len().min(room) as u64;
-            found.extend(rest.iter().take(room).map(|member| Candidate::Pair(base, *member)));
+            // What a guest might change is whether a member comes out alone.
+            let (kept, is_guest) = (&self.kept, base.rank == GUEST);
+            let looked = rest.iter().take(room).filter(|member| !is_guest || !kept.is_marked(member.at));
+            found.extend(looked.map(|member| Candidate::Pair(base, *member)));
             left = left.saturating_sub(rest.len() + 1);
             if rest.len() > room {
                 self.begun.0 += room;
@@ -258,6 +271,12 @@ impl IntervalJoin {
                     if !is_partner {
                         continue;
                     }
+                    if self.is_full() {
+                        self.kept.mark(member.at);
+                    }
+                    if base.rank == GUEST {
+                        continue;
+                    }
                     joined.pairs += 1;
                     let is_first = !std::mem::replace(&mut self.begun.1, true);
                     match self.kind {
@@ -265,13 +284,10 @@ impl IntervalJoin {
                         JoinKind::Semi | JoinKind::Anti => {}
                         _ => joined.put(Some(base), Some(member)),
                     }
-                    if self.kind == JoinKind::Full {
-                        self.kept.mark(member.at);
-                    }
                 }
                 Candidate::End(base) => {
                     let has_partner = std::mem::replace(&mut self.begun.1, false);
-                    let is_wanted = !matches!(self.kind, JoinKind::Inner | JoinKind::Semi);
+                    let is_wanted = !matches!(self.kind, JoinKind::Inner | JoinKind::Semi) && base.rank != GUEST;
                     if is_wanted && !has_partner {
                         joined.put(Some(base), None);
                     }
@@ -382,16 +398,17 @@ impl Operator for IntervalJoin {
         let (batch, came) = input.on_time(batch, self.reached, self.allowed)?;
         out.count_late(came.late as usize);
         out.count_search(Search::of_side(number, came));
-        let is_base = number == self.base;
-        let own = if is_base { batch.own() } else { 0..batch.len() };
-        if own.is_empty() {
+        let (is_base, is_full) = (number == self.base, self.is_full());
+        let (own, count) = (batch.own(), batch.len());
+        let guests = [0..own.start, own.end..count];
+        let looked_at = if is_base && !is_full { own.len() } else { count };
+        if looked_at == 0 {
             return Ok(Progress::Done);
         }
         let Taken { arrivals, keys, columns } = input.taken(&batch, &mut self.kept.spare)?;
-        let numbers = self.number(&keys, batch.len())?;
-        let uses = if !is_base && self.kind == JoinKind::Full { 2 } else { 1 };
-        let batch = self.kept.keep(columns, uses * own.len());
-        let waiting = if is_base { &mut self.bases } else { &mut self.members };
+        let numbers = self.number(&keys, count)?;
+        let uses = if !is_base && is_full { 2 } else { 1 };
+        let batch = self.kept.keep(columns, uses * looked_at);
         let arrived = Arrived {
             times: &arrivals.times,
             positions: &arrivals.positions,
@@ -399,7 +416,16 @@ impl Operator for IntervalJoin {
             rank: 0,
             at: At { batch, row: 0 },
         };
-        waiting.put(&arrived.slice(own));
+        if !is_base {
+            self.members.put(&arrived);
+            let guests = guests.into_iter().flatten().filter(|_| is_full);
+            guests.for_each(|row| self.kept.mark(At { batch, row: row as u32 }));
+            return Ok(Progress::Done);
+        }
+        self.bases.put(&arrived.slice(own));
+        for guests in guests.into_iter().filter(|_| is_full) {
+            self.bases.put(&Arrived { rank: GUEST, ..arrived.slice(guests) });
+        }
         Ok(Progress::Done)
     }
 
@@ -450,17 +476,20 @@ const IS_BASE: i64 = 1;
 const IS_MEMBER: i64 = 2;
 const IS_LEAVING: i64 = 4;
 const IS_MARKED: i64 = 8;
+/// Another instance answered for it, and the one that loads it has it as a guest.
+const IS_HANDED_OVER: i64 = 16;
 
 impl IntervalJoin {
     /// What there is of each of so many key groups, of which each key has this place; or of a part of that.
     fn saved(&self, places: &[Option<usize>], count: usize, part: Option<Part>) -> Result<Vec<Snapshot>> {
-        let (has_members, has_bases) = (part != Some(Part::Waiting), part != Some(Part::Seen));
+        let has = |wanted| self.is_full() || part.is_none_or(|part| part == wanted);
+        let (has_members, has_bases) = (has(Part::Seen), has(Part::Waiting));
         let bases = self.bases.iter().map(|entry| (*entry, IS_BASE)).filter(|_| has_bases);
         let there = self.lines.iter().chain(self.members.iter()).map(|entry| (*entry, IS_MEMBER));
         // Until the rows of a key are looked at, they stay in its line although they have left.
         let leaving = self.leaving.iter().map(|entry| (*entry, IS_LEAVING));
         let members = divided(there.chain(leaving).filter(|_| has_members), places, count);
-        let saved = divided(bases, places, count).into_iter().zip(members).map(|(bases, members)| {
+        let saved = divided(bases, places, count).into_iter().zip(members).map(|(mut bases, members)| {
             let mut snapshot = Snapshot::new(VERSION);
             snapshot.number(self.reached.0);
             let mut members = together(members);
@@ -468,12 +497,45 @@ impl IntervalJoin {
                 *roles |= if self.kept.is_marked(entry.at) { IS_MARKED } else { 0 };
             };
             members.iter_mut().for_each(marked);
+            if self.is_full() {
+                self.part(&mut bases, &mut members, part);
+            }
             for entries in [bases, members] {
                 saved::write(&entries, &self.lines, &self.kept, &mut snapshot)?;
             }
             Ok(snapshot)
         });
         saved.collect()
+    }
+
+    /// Leaves a part of the rows of a full join: all of them as guests; or those that are answered for and of which something may come.
+    fn part(&self, bases: &mut Vec<(Entry, i64)>, members: &mut Vec<(Entry, i64)>, part: Option<Part>) {
+        match part {
+            None => {}
+            Some(Part::Seen) => {
+                bases.iter_mut().for_each(|(base, _)| base.rank = GUEST);
+                members.iter_mut().for_each(|(_, roles)| *roles |= IS_MARKED);
+            }
+            Some(Part::Waiting) => {
+                bases.retain(|(base, _)| base.rank != GUEST);
+                let waits = |entry: &Entry, roles: i64| roles & IS_LEAVING != 0 || entry.time >= self.reached.0;
+                members.retain(|(member, roles)| roles & IS_MARKED == 0 && waits(member, *roles));
+                members.iter_mut().for_each(|(_, roles)| *roles |= IS_HANDED_OVER);
+            }
+        }
+    }
+
+    /// Of these members, which are handed over, those that are here are guests no more; they are returned. (A base row that is here as a guest,
+    /// too, does no harm: all it may do is to be a member's partner once more.)
+    fn take_over(&mut self, handed: &HashSet<Identity>) -> HashSet<Identity> {
+        let Self { kept, lines, members, leaving, .. } = self;
+        let mut there = HashSet::new();
+        let all = lines.iter().chain(members.iter()).chain(leaving.iter()).filter(|_| !handed.is_empty());
+        for member in all.filter(|member| handed.contains(&member.identity())) {
+            kept.unmark(member.at);
+            there.insert(member.identity());
+        }
+        there
     }
 
     /// The place of each key's group among these.
@@ -505,9 +567,6 @@ impl State for IntervalJoin {
     }
 
     fn save_part(&mut self, group: KeyGroup, part: Part) -> Result<Snapshot> {
-        if self.kind == JoinKind::Full {
-            return Err(Error::bug("a row without a partner is known to one instance"));
-        }
         let mut saved = self.saved(&self.places(&[group])?, 1, Some(part))?;
         saved.pop().ok_or_else(|| Error::bug("a part of a key group was saved as nothing"))
     }
@@ -520,15 +579,22 @@ impl State for IntervalJoin {
         for _ in 0..2 {
             let Some(saved) = Saved::read(&mut snapshot, key_columns)? else { continue };
             let numbers = self.number(saved.keys(), saved.len())?;
+            let identity = |row: usize| saved.entry(row, numbers[row], 0).identity();
+            let handed = (0..saved.len()).filter(|row| saved.parts(*row) & IS_HANDED_OVER != 0).map(identity).collect();
+            let there = self.take_over(&handed);
+            let new: Vec<usize> = (0..saved.len()).filter(|row| !there.contains(&identity(*row))).collect();
+            if new.is_empty() {
+                continue;
+            }
             let waits = |row: usize| saved.time(row) >= reached.0;
-            let uses = |row: usize| {
-                let parts = saved.parts(row);
+            let uses = |row: &usize| {
+                let parts = saved.parts(*row);
                 // A member that waits will leave, too.
-                let later = self.kind == JoinKind::Full && parts & IS_MEMBER != 0 && waits(row);
+                let later = self.is_full() && parts & IS_MEMBER != 0 && waits(*row);
                 (parts & (IS_BASE | IS_MEMBER | IS_LEAVING)).count_ones() as usize + usize::from(later)
             };
-            let batch = self.kept.keep(saved.kept(), (0..saved.len()).map(uses).sum());
-            for (row, key) in numbers.into_iter().enumerate() {
+            let batch = self.kept.keep(saved.kept(), new.iter().map(uses).sum());
+            for (row, key) in new.into_iter().map(|row| (row, numbers[row])) {
                 let (entry, parts) = (saved.entry(row, key, batch), saved.parts(row));
                 if parts & IS_MARKED != 0 {
                     self.kept.mark(entry.at);

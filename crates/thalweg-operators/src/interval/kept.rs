@@ -218,7 +218,14 @@ impl Kept {
         marks[word] |= 1 << (at.row % 64);
     }
 
-    /// Whether a row was marked.
+    /// Takes a row's mark away.
+    pub fn unmark(&mut self, at: At) {
+        if let Some(word) = self.batches[at.batch as usize].marks.get_mut(at.row as usize / 64) {
+            *word &= !(1 << (at.row % 64));
+        }
+    }
+
+    /// Whether a row is marked.
     pub fn is_marked(&self, at: At) -> bool {
         let marks = &self.batches[at.batch as usize].marks;
         marks.get(at.row as usize / 64).is_some_and(|word| word & (1 << (at.row % 64)) != 0)

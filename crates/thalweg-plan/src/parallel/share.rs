@@ -12,7 +12,7 @@
 use super::Subquery;
 use crate::{
     Node, Plan,
-    node::{Emission, IntervalJoin, JoinKind, Over},
+    node::{Emission, IntervalJoin, JoinKind},
 };
 
 /// How the rows of a key that several instances share get to them.
@@ -28,27 +28,36 @@ pub enum Sharing {
 
 /// How the instances of a subquery may share the rows of an input; `None` where each key has one instance.
 ///
-/// Rows of equal time need an order that all instances know, which is that of their positions. Other nodes that find the rows of a key
-/// where they are may not follow. What was answered early would have to be corrected by whoever answered.
+/// Rows of equal time need an order that all instances know, which is that of their positions; so do rows that an instance gets to answer
+/// for and has seen before. Other nodes that find the rows of a key where they are may not follow. What is said anew of a row must come to
+/// whoever answers for it.
 pub fn sharing(plan: &Plan, subquery: &Subquery, input: usize) -> Option<Sharing> {
     let [keyed] = &subquery.keyed[..] else { return None };
     let planned = plan.node(keyed.node);
-    let (base, is_base_seen) = match &planned.node {
-        Node::Over(Over { emission: Emission::OnWatermark, frames, .. }) => {
-            (0, frames.iter().any(|frame| !frame.excludes_base))
+    // Which side has the base rows, how its rows and others are shared, and on which sides they must have positions of their own.
+    let (base, [of_base, of_others], in_order): (usize, [Sharing; 2], &[usize]) = match &planned.node {
+        Node::Over(over) if plan.node(planned.inputs[0]).schema.op.is_none() => {
+            let is_seen = over.frames.iter().any(|frame| !frame.excludes_base);
+            (0, [if is_seen { Sharing::Answered } else { Sharing::Dealt }, Sharing::Seen], &[0])
         }
-        Node::IntervalJoin(IntervalJoin { emission: Emission::OnWatermark, kind, .. }) if *kind != JoinKind::Full => {
-            (usize::from(*kind == JoinKind::Right), false)
+        // To find out that a row has no partner, its instance must know all others.
+        Node::IntervalJoin(IntervalJoin { kind: JoinKind::Full, .. }) => (0, [Sharing::Answered; 2], &[0, 1]),
+        Node::IntervalJoin(IntervalJoin { emission, kind, .. }) => {
+            let base = usize::from(*kind == JoinKind::Right);
+            // Pairs that come out as they are found have no order.
+            let in_order: &[usize] = match (emission, base) {
+                (Emission::Eager, _) => &[],
+                (Emission::OnWatermark, 0) => &[0],
+                (Emission::OnWatermark, _) => &[1],
+            };
+            (base, [Sharing::Dealt, Sharing::Seen], in_order)
         }
         _ => return None,
     };
     let is_first = subquery.nodes.first() == Some(&keyed.node);
-    if !is_first || subquery.instances < 2 || !plan.side_has_own_positions(keyed.node, base) {
+    let are_told_apart = in_order.iter().all(|side| plan.side_has_own_positions(keyed.node, *side));
+    if !is_first || subquery.instances < 2 || !are_told_apart {
         return None;
     }
-    Some(match planned.side(input) == base {
-        true if is_base_seen => Sharing::Answered,
-        true => Sharing::Dealt,
-        false => Sharing::Seen,
-    })
+    Some(if planned.side(input) == base { of_base } else { of_others })
 }

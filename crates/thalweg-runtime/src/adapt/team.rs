@@ -79,6 +79,8 @@ pub struct Parcel {
     pub group: KeyGroup,
     /// Who gets them.
     pub to: usize,
+    /// What they are.
+    pub what: What,
     /// The state of each operator that has one, by its place in the chain.
     pub states: Vec<(usize, Snapshot)>,
 }
@@ -295,11 +297,15 @@ impl Team {
         moves.filter(|one| one.from == member).copied().collect()
     }
 
-    /// The key groups that a member gains: without what is on its way it can do nothing with their rows.
+    /// The key groups that a member gains, or of which it gets rows to answer for: without what is on its way it can do nothing with their
+    /// rows.
     pub fn gains(&self, epoch: Epoch, member: usize) -> Vec<KeyGroup> {
         let inner = self.inner.lock();
         let moves = inner.changes.get(&epoch).into_iter().flat_map(|change| &change.moves);
-        moves.filter(|one| one.to == member && one.what != What::Waiting).map(|one| one.group).collect()
+        let mut gains: Vec<KeyGroup> = moves.filter(|one| one.to == member).map(|one| one.group).collect();
+        gains.sort_unstable();
+        gains.dedup();
+        gains
     }
 
     /// Rows of so many bytes wait at a member for a state.
@@ -323,8 +329,8 @@ impl Team {
         inner.wake_involved(epoch);
     }
 
-    /// All that a member gains, and the groups that are its own from now on; `None` until all of it is there. What somebody had who
-    /// has ended meanwhile is wanted by nobody.
+    /// All that a member gains, what may be seen before what waits, and the groups that are its own from now on; `None` until all of it is
+    /// there. What somebody had who has ended meanwhile is wanted by nobody.
     pub fn take(&self, epoch: Epoch, member: usize) -> Option<(Vec<Parcel>, Vec<KeyGroup>)> {
         let mut inner = self.inner.lock();
         let Inner { changes, members, .. } = &mut *inner;
@@ -333,7 +339,8 @@ impl Team {
         if !moves.iter().filter(|one| one.to == member).all(has_given) {
             return None;
         }
-        let taken: Vec<Parcel> = parcels.extract_if(.., |parcel| parcel.to == member).collect();
+        let mut taken: Vec<Parcel> = parcels.extract_if(.., |parcel| parcel.to == member).collect();
+        taken.sort_by_key(|parcel| parcel.what == What::Waiting);
         self.node().state_bytes.fetch_sub(taken.iter().map(Parcel::bytes).sum(), Relaxed);
         let owned = table.of(member);
         involved.entry(member).or_default().is_done = true;

@@ -3,15 +3,15 @@
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::SchemaRef;
 use thalweg_core::{
-    Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, Snapshot,
-    State, Timestamp,
+    Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Part, Port, Progress, Result,
+    Snapshot, State, Timestamp,
     operator::{MadeOf, Search},
 };
 use thalweg_plan::node::{Distance, JoinKind};
 
 use super::{
     super::{
-        entry::{At, Entry},
+        entry::{At, Entry, GUEST},
         input::{Input, Taken},
         join::Parts,
         kept::Kept,
@@ -29,6 +29,9 @@ use crate::aggregate::groups::KeyEncoder;
 ///
 /// A row that comes out without a partner does so at once, and is taken back when its first partner comes; that of a semi join comes
 /// out then, and that of an anti join is taken back.
+///
+/// Where instances share a key, a full join looks at guests of both inputs: who answers for the left row of a pair puts it out, and who
+/// answers for a row takes back that it has no partner.
 ///
 /// Shape:  the columns of the left input, then, unless it is a semi or anti join, those of the right one, and what becomes of the row.
 /// State:  rows that may find partners yet: O(rows within the distance and the watermark's delay).
@@ -69,6 +72,8 @@ const VERSION: u16 = 1;
 /// Which part a row has when it is saved.
 const IS_THERE: i64 = 1;
 const IS_MARKED: i64 = 2;
+/// Another instance answered for it, and the one that loads it has it as a guest.
+const IS_HANDED_OVER: i64 = 4;
 
 /// After so many pairs that were looked at others may run. (Tests have few.)
 const TURN: usize = if cfg!(test) { 128 } else { 1 << 20 };
@@ -146,6 +151,16 @@ impl EagerJoin {
         }
     }
 
+    /// Whether a row of an input comes out as it is now, without a partner.
+    fn is_alone(&self, side: usize, row: &Entry) -> bool {
+        self.comes_alone(side) && row.rank != GUEST && !self.kept.is_marked(row.at)
+    }
+
+    /// Whether something may come of a pair: it comes out, or a row of it that was alone is so no more.
+    fn may_matter(&self, left: &Entry, right: &Entry) -> bool {
+        left.rank != GUEST || right.rank != GUEST && !self.kept.is_marked(right.at)
+    }
+
     /// How far behind a new row its partners may be, from where to where.
     fn around(&self, row: &Entry) -> (i64, i64) {
         let Distance { from, to } = self.distance;
@@ -162,7 +177,11 @@ impl EagerJoin {
             let (first, last) = self.around(&row);
             let rest = &self.runs[1 - self.side].between(row.key, first, last)[self.begun.1..];
             let room = self.batch_rows - found.len();
-            found.extend(rest.iter().take(room).map(|other| Candidate::Pair(row, *other)));
+            let matters = |other: &&Entry| match self.side {
+                0 => self.may_matter(&row, other),
+                _ => self.may_matter(other, &row),
+            };
+            found.extend(rest.iter().take(room).filter(matters).map(|other| Candidate::Pair(row, *other)));
             left = left.saturating_sub(rest.len() + 1);
             if rest.len() > room {
                 self.begun.1 += room;
@@ -195,9 +214,7 @@ impl EagerJoin {
                     }
                     pair += 1;
                 }
-                Candidate::End(row) if self.comes_alone(side) && !self.kept.is_marked(row.at) => {
-                    joined.put(Op::Insert, alone(side, row));
-                }
+                Candidate::End(row) if self.is_alone(side, row) => joined.put(Op::Insert, alone(side, row)),
                 Candidate::End(_) => {}
             }
         }
@@ -206,10 +223,11 @@ impl EagerJoin {
 
     /// A new row and one that was there are partners.
     fn meet(&mut self, row: &Entry, other: &Entry, [left, right]: [Entry; 2], joined: &mut Joined) {
-        if self.comes_alone(1 - self.side) && !self.kept.is_marked(other.at) {
+        if self.is_alone(1 - self.side, other) {
             joined.put(Op::Delete, alone(1 - self.side, other));
         }
         match self.kind {
+            _ if left.rank == GUEST => {}
             JoinKind::Semi if !self.kept.is_marked(left.at) => joined.put(Op::Insert, [Some(&left), None]),
             JoinKind::Semi | JoinKind::Anti => {}
             _ => joined.put(Op::Insert, [Some(&left), Some(&right)]),
@@ -269,14 +287,16 @@ impl Operator for EagerJoin {
         if batch.is_empty() {
             return Ok(Progress::Done);
         }
-        let count = batch.len();
+        let (count, own) = (batch.len(), batch.own());
+        let may_be_guests = self.kind == JoinKind::Full;
         let Taken { arrivals, keys, columns } = input.taken(&batch, &mut self.kept.spare)?;
         let (numbers, are_lonely) = self.number(&keys, count)?;
         let batch = self.kept.keep(columns, count);
         for (row, is_lonely) in are_lonely.into_iter().enumerate() {
             let at = At { batch, row: row as u32 };
             let (time, position) = (arrivals.times[row], arrivals.positions[row]);
-            let entry = Entry { time, position, key: numbers[row], rank: 0, at };
+            let rank = if may_be_guests && !own.contains(&row) { GUEST } else { 0 };
+            let entry = Entry { time, position, key: numbers[row], rank, at };
             self.new.push(entry);
             match is_lonely {
                 true => self.lonely.push(at),
@@ -327,11 +347,13 @@ impl Operator for EagerJoin {
 }
 
 impl EagerJoin {
-    /// What there is of each of so many key groups, of which each key has this place.
-    fn saved(&self, places: &[Option<usize>], count: usize) -> Result<Vec<Snapshot>> {
-        let parts = |row: &Entry| IS_THERE | if self.kept.is_marked(row.at) { IS_MARKED } else { 0 };
-        let [left, right] =
-            self.runs.each_ref().map(|runs| divided(runs.iter().map(|row| (*row, parts(row))), places, count));
+    /// What there is of each of so many key groups, of which each key has this place; or of a part of that.
+    fn saved(&self, places: &[Option<usize>], count: usize, part: Option<Part>) -> Result<Vec<Snapshot>> {
+        let saved = |side: usize| {
+            let rows = self.runs[side].iter().filter_map(|row| self.part(side, *row, part));
+            divided(rows, places, count)
+        };
+        let [left, right] = [0, 1].map(saved);
         let saved = left.into_iter().zip(right).map(|(left, right)| {
             let mut snapshot = Snapshot::new(VERSION);
             snapshot.number(self.reached.0);
@@ -341,6 +363,20 @@ impl EagerJoin {
             Ok(snapshot)
         });
         saved.collect()
+    }
+
+    /// A row of an input with what is said of it, if it belongs to a part: those that are seen are guests if there may be any.
+    fn part(&self, side: usize, row: Entry, part: Option<Part>) -> Option<(Entry, i64)> {
+        let roles = IS_THERE | if self.kept.is_marked(row.at) { IS_MARKED } else { 0 };
+        let is_full = self.kind == JoinKind::Full;
+        let is_base = side == usize::from(self.kind == JoinKind::Right);
+        match part {
+            None => Some((row, roles)),
+            Some(Part::Seen) if is_full => Some((Entry { rank: GUEST, ..row }, roles)),
+            Some(Part::Waiting) if is_full => (row.rank != GUEST).then_some((row, roles | IS_HANDED_OVER)),
+            Some(Part::Seen) => (!is_base).then_some((row, roles)),
+            Some(Part::Waiting) => is_base.then_some((row, roles)),
+        }
     }
 
     /// The place of each key's group among these.
@@ -360,8 +396,13 @@ impl EagerJoin {
 
 impl State for EagerJoin {
     fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
-        let mut saved = self.saved(&self.places(&[group])?, 1)?;
+        let mut saved = self.saved(&self.places(&[group])?, 1, None)?;
         saved.pop().ok_or_else(|| Error::bug("a key group was saved as nothing"))
+    }
+
+    fn save_part(&mut self, group: KeyGroup, part: Part) -> Result<Snapshot> {
+        let mut saved = self.saved(&self.places(&[group])?, 1, Some(part))?;
+        saved.pop().ok_or_else(|| Error::bug("a part of a key group was saved as nothing"))
     }
 
     fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
@@ -373,11 +414,23 @@ impl State for EagerJoin {
             let (numbers, _) = self.number(saved.keys(), saved.len())?;
             let batch = self.kept.keep(saved.kept(), saved.len());
             for (row, key) in numbers.into_iter().enumerate() {
-                let entry = saved.entry(row, key, batch);
-                if saved.parts(row) & IS_MARKED != 0 {
-                    self.kept.mark(entry.at);
+                let (entry, roles) = (saved.entry(row, key, batch), saved.parts(row));
+                let is_guest = |there: &&mut Entry| there.rank == GUEST && there.position == entry.position;
+                let guest = self.runs[side].at_mut(key, entry.time).iter_mut().find(is_guest);
+                let at = match guest.filter(|_| roles & IS_HANDED_OVER != 0) {
+                    Some(guest) => {
+                        guest.rank = entry.rank;
+                        self.kept.release(entry.at);
+                        guest.at
+                    }
+                    None => {
+                        self.runs[side].put(entry);
+                        entry.at
+                    }
+                };
+                if roles & IS_MARKED != 0 {
+                    self.kept.mark(at);
                 }
-                self.runs[side].put(entry);
             }
         }
         Ok(())
@@ -390,7 +443,7 @@ impl State for EagerJoin {
 
     fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Snapshot>> {
         let places = self.places(groups)?;
-        let saved = self.saved(&places, groups.len())?;
+        let saved = self.saved(&places, groups.len(), None)?;
         self.drop_placed(&places);
         Ok(saved)
     }

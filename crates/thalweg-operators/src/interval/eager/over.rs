@@ -3,7 +3,7 @@
 use arrow_array::{ArrayRef, UInt32Array};
 use arrow_select::take::take;
 use thalweg_core::{
-    Batch, Error, Frontier, Held, Interval, KeyGroup, Operator, Output, Port, Progress, PutOff, Result, Snapshot,
+    Batch, Error, Frontier, Held, Interval, KeyGroup, Operator, Output, Part, Port, Progress, PutOff, Result, Snapshot,
     State, Timestamp,
     operator::{MadeOf, Search},
 };
@@ -284,9 +284,7 @@ impl Operator for EagerOver {
         let rows: Vec<Entry> = arrived.rows().entries().collect();
         self.come += rows.len();
         // Rows that came together see each other from the first.
-        if !arrived.bases.is_empty() {
-            self.over.ready.extend(&rows);
-        }
+        self.over.ready.extend(&rows[arrived.bases.clone()]);
         let Over { ready, kept, sorter, .. } = &mut self.over;
         sorter.sort(ready, By::Time, |rows| hashes(kept, rows))?;
         if arrived.is_seen {
@@ -369,10 +367,13 @@ impl Operator for EagerOver {
 }
 
 impl EagerOver {
-    /// What there is of each of so many key groups, of which each key has this place: what is seen, and then what was given. Nothing is put off:
-    /// it was flushed before.
-    fn saved(&self, places: &[Option<usize>], count: usize) -> Result<Vec<Snapshot>> {
-        let mut saved = self.over.saved(self.answers.iter(), places, count, None)?;
+    /// What there is of each of so many key groups, of which each key has this place, or of a part of that: what is seen, and then what was
+    /// given. Nothing is put off: it was flushed before.
+    fn saved(&self, places: &[Option<usize>], count: usize, part: Option<Part>) -> Result<Vec<Snapshot>> {
+        let mut saved = self.over.saved(self.answers.iter(), places, count, part)?;
+        if part == Some(Part::Seen) {
+            return Ok(saved);
+        }
         for (place, snapshot) in saved.iter_mut().enumerate() {
             let is_wanted = |key: u32| places[key as usize] == Some(place);
             if let Some(given) = self.answers.saved(is_wanted, self.columns)? {
@@ -391,8 +392,13 @@ impl EagerOver {
 
 impl State for EagerOver {
     fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
-        let mut saved = self.saved(&self.over.places(&[group])?, 1)?;
+        let mut saved = self.saved(&self.over.places(&[group])?, 1, None)?;
         saved.pop().ok_or_else(|| Error::bug("a key group was saved as nothing"))
+    }
+
+    fn save_part(&mut self, group: KeyGroup, part: Part) -> Result<Snapshot> {
+        let mut saved = self.saved(&self.over.places(&[group])?, 1, Some(part))?;
+        saved.pop().ok_or_else(|| Error::bug("a part of a key group was saved as nothing"))
     }
 
     fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
@@ -416,7 +422,7 @@ impl State for EagerOver {
 
     fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Snapshot>> {
         let places = self.over.places(groups)?;
-        let saved = self.saved(&places, groups.len())?;
+        let saved = self.saved(&places, groups.len(), None)?;
         self.drop_placed(&places)?;
         Ok(saved)
     }

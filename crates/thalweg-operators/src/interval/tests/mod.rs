@@ -3,7 +3,7 @@
 mod bounded;
 mod exact;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use arrow_array::{
     Array, ArrayRef, Int64Array, RecordBatch, TimestampMicrosecondArray,
@@ -14,11 +14,14 @@ use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 use thalweg_core::{
-    Batch, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Progress, PutOff, Result, Snapshot, Timestamp,
-    aggregate::Signature, expression::Expression,
+    Batch, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Part, Progress, PutOff, Result, Snapshot,
+    Timestamp, aggregate::Signature, expression::Expression,
 };
 use thalweg_memory::kernels::hash::hash_columns;
-use thalweg_plan::node::{Distance, FrameBounds, JoinKind};
+use thalweg_plan::{
+    node::{Distance, FrameBounds, JoinKind},
+    parallel::share::Sharing,
+};
 
 use super::{EagerJoin, EagerOver, Frame, Input, IntervalJoin, Over, join, over, pairs::Condition};
 use crate::aggregate::{Call, functions::native};
@@ -124,7 +127,9 @@ fn rows(random: &mut StdRng, count: usize, keys: i64) -> [Vec<Row>; 2] {
 pub(super) struct Team<'a> {
     make: &'a dyn Fn() -> Box<dyn Operator>,
     pub members: Vec<Box<dyn Operator>>,
-    owner: Vec<usize>,
+    /// Who has each key group: several, if the rows of both inputs are shared so.
+    owners: Vec<Vec<usize>>,
+    sharing: Option<[Sharing; 2]>,
     pub found: Vec<Vec<String>>,
     /// How far the last member that said so lets time pass.
     pub held: Timestamp,
@@ -136,7 +141,8 @@ impl Team<'_> {
         Team {
             make,
             members: (0..members).map(|_| make()).collect(),
-            owner: (0..KEY_GROUPS as usize).map(|group| group % members).collect(),
+            owners: (0..KEY_GROUPS as usize).map(|group| vec![group % members]).collect(),
+            sharing: None,
             found: vec![Vec::new(); members],
             held: Timestamp::MIN,
             frontier: Frontier::new(2),
@@ -145,11 +151,30 @@ impl Team<'_> {
 
     pub fn put(&mut self, port: usize, rows: &[Row], room: usize) {
         for member in 0..self.members.len() {
-            let mine = rows.iter().filter(|row| self.owner[group_of(row).0 as usize] == member).copied();
-            let mine: Vec<_> = mine.collect();
-            if !mine.is_empty() {
-                self.call(member, room, |operator, out| operator.on_batch(port, batch(&mine), out));
+            let mine = rows.iter().filter(|row| self.owners[group_of(row).0 as usize] == [member]).copied();
+            self.put_some(member, port, &mine.collect::<Vec<_>>(), None, room);
+        }
+        for group in 0..KEY_GROUPS as usize {
+            let owners = self.owners[group].clone();
+            let (Some(sharing), 2..) = (self.sharing, owners.len()) else { continue };
+            let rows: Vec<Row> = rows.iter().filter(|row| group_of(row).0 as usize == group).copied().collect();
+            for (place, member) in owners.iter().enumerate() {
+                let own = rows.len() * place / owners.len()..rows.len() * (place + 1) / owners.len();
+                let (some, own) = match sharing[port] {
+                    Sharing::Dealt => (&rows[own], None),
+                    Sharing::Answered => (&rows[..], Some(own)),
+                    Sharing::Seen => (&rows[..], Some(if place == 0 { 0..rows.len() } else { 0..0 })),
+                };
+                self.put_some(*member, port, some, own, room);
             }
+        }
+    }
+
+    /// One member gets rows, of which these are its own.
+    fn put_some(&mut self, member: usize, port: usize, rows: &[Row], own: Option<Range<usize>>, room: usize) {
+        if !rows.is_empty() {
+            let batch = own.map_or_else(|| batch(rows), |own| batch(rows).with_own(own));
+            self.call(member, room, |operator, out| operator.on_batch(port, batch.clone(), out));
         }
     }
 
@@ -206,7 +231,12 @@ impl Team<'_> {
     fn deal(&mut self, random: &mut StdRng) {
         self.flush();
         for group in (0..KEY_GROUPS).map(KeyGroup) {
-            let (from, to) = (self.owner[group.0 as usize], random.random_range(0..self.members.len()));
+            let to = random.random_range(0..self.members.len());
+            if self.sharing.is_some() && random.random_bool(0.7) {
+                self.share(group, to, random);
+                continue;
+            }
+            let &[from] = &self.owners[group.0 as usize][..] else { continue };
             let state = self.members[from].state().unwrap();
             let mut saved = state.save(group).unwrap();
             if from == to && random.random_bool(0.5) {
@@ -224,8 +254,26 @@ impl Team<'_> {
                 }
             }
             self.members[to].state().unwrap().load(group, &saved).unwrap();
-            self.owner[group.0 as usize] = to;
+            self.owners[group.0 as usize] = vec![to];
         }
+    }
+
+    /// Some members share a group, or do so no more.
+    fn share(&mut self, group: KeyGroup, heir: usize, random: &mut StdRng) {
+        let before = self.owners[group.0 as usize].clone();
+        let mut after = vec![heir];
+        after.extend((0..self.members.len()).filter(|member| *member != heir && random.random_bool(0.5)));
+        let mut part = |from: usize, part| self.members[from].state().unwrap().save_part(group, part).unwrap();
+        let come = after.iter().filter(|member| !before.contains(member));
+        let seen: Vec<(usize, Snapshot)> = come.map(|member| (*member, part(before[0], Part::Seen))).collect();
+        let go: Vec<usize> = before.iter().filter(|member| !after.contains(member)).copied().collect();
+        let waiting: Vec<Snapshot> = go.iter().map(|member| part(*member, Part::Waiting)).collect();
+        go.iter().for_each(|member| self.members[*member].state().unwrap().forget(group).unwrap());
+        for (member, saved) in seen.into_iter().chain(waiting.into_iter().map(|waiting| (heir, waiting))) {
+            let saved = Snapshot::from_bytes(&saved.to_bytes().unwrap()).unwrap();
+            self.members[member].state().unwrap().load(group, &saved).unwrap();
+        }
+        self.owners[group.0 as usize] = after;
     }
 
     /// All goes on with fresh operators.
@@ -262,7 +310,21 @@ fn run(
     random: &mut StdRng,
     members: usize,
 ) -> Vec<String> {
-    let mut team = Team::new(make, members);
+    run_team(Team::new(make, members), [left, right], random)
+}
+
+/// What comes out, sorted, of three instances that may share the rows of a key so.
+fn run_shared(
+    make: &dyn Fn() -> Box<dyn Operator>,
+    [left, right]: &[Vec<Row>; 2],
+    random: &mut StdRng,
+    sharing: [Sharing; 2],
+) -> Vec<String> {
+    run_team(Team { sharing: Some(sharing), ..Team::new(make, 3) }, [left, right], random)
+}
+
+fn run_team(mut team: Team<'_>, [left, right]: [&Vec<Row>; 2], random: &mut StdRng) -> Vec<String> {
+    let members = team.members.len();
     let mut read = [0, 0];
     let inputs = [left, right];
     while read[0] < left.len() || read[1] < right.len() {
@@ -428,6 +490,15 @@ fn a_join_gives_the_pairs_of_nested_loops() {
             let found = folded(run(&eager, &rows, random, members));
             same(&found, &expected, &format!("seed {seed}: {kind:?} {distance:?}, eager, {members} instances"));
         }
+        let sharing = match kind {
+            JoinKind::Full => [Sharing::Answered; 2],
+            JoinKind::Right => [Sharing::Seen, Sharing::Dealt],
+            _ => [Sharing::Dealt, Sharing::Seen],
+        };
+        let found = run_shared(&make, &rows, random, sharing);
+        same(&found, &expected, &format!("seed {seed}: {kind:?} {distance:?}, shared"));
+        let found = folded(run_shared(&eager, &rows, random, sharing));
+        same(&found, &expected, &format!("seed {seed}: {kind:?} {distance:?}, eager, shared"));
     }
 }
 
@@ -563,5 +634,11 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
             let found = folded(run(&eager, &rows, random, members));
             same(&found, &expected, &format!("seed {seed}: {frames:?}, eager, {members} instances"));
         }
+        let is_base_seen = frames.iter().any(|frame| !frame.excludes_base);
+        let sharing = [if is_base_seen { Sharing::Answered } else { Sharing::Dealt }, Sharing::Seen];
+        let found = run_shared(&make, &rows, random, sharing);
+        same(&found, &expected, &format!("seed {seed}: {frames:?}, shared"));
+        let found = folded(run_shared(&eager, &rows, random, sharing));
+        same(&found, &expected, &format!("seed {seed}: {frames:?}, eager, shared"));
     }
 }
