@@ -9,7 +9,8 @@ use crate::accuracy::Results;
 ///
 /// Counts by how much each row is behind the latest before it, an eighth of a power of two together, and takes the least delay for which
 /// few enough were behind by more. Old rows count half when as many have come again. While there are too few rows to
-/// tell, or nobody knows of how many rows a result is made, it is a multiple of the most there was.
+/// tell, or nobody knows of how many rows a result is made, it is a multiple of the most there was. While rows get later and later, it is a
+/// quarter more than what was enough for those before.
 ///
 /// Nothing is said before time has gone as far as the rows of a result may be apart, or there were many rows: of those that are late
 /// seldom, each spoils all results that it belongs to, and the first one is foreseen by nothing.
@@ -113,8 +114,10 @@ impl Learner {
         let grows = self.trend.look(enough, part * self.next.min(APART) as f64);
         let delay = match can_tell {
             false => most.saturating_mul(careful as i64),
-            // Nothing more may be late, or rows are later than those before them.
-            true if left == 0.0 || grows => most.saturating_add(most / 4),
+            // Nothing more may be late, and rows are later than those before them.
+            true if left == 0.0 => most.saturating_add(most / 4),
+            // One row that was very late is no growth.
+            true if grows => enough.saturating_add(enough / 4),
             true => self.least_for(few),
         };
         if share > 0.0 && self.rows > (16.0 * ENOUGH / share).max(65_536.0) {
@@ -137,7 +140,7 @@ impl Learner {
 }
 
 impl Trend {
-    /// Whether rows get later, and what is enough for those so far; so many of those that come next will be behind by more if it goes on.
+    /// Whether rows get later. This is enough for those so far; if they get no later, so many of those that come next will be behind by more.
     fn look(&mut self, enough: i64, expected: f64) -> bool {
         self.found = self.found * REMEMBERED + std::mem::take(&mut self.beyond);
         let grows = self.found > CHANCE + 2.0 * self.expected;
@@ -263,6 +266,22 @@ mod tests {
             }
         }
         assert!(late < 25 && longest < 1.5, "{late} rows are late, {longest}");
+    }
+
+    #[test]
+    fn one_row_that_was_very_late_is_no_measure_of_rows_that_get_later() {
+        let random = &mut StdRng::seed_from_u64(5);
+        let mut learner = Learner::new("0.99".parse().unwrap());
+        let mut longest = 0;
+        for row in 0..200_000_i64 {
+            let most = if row / 20_000 % 4 == 3 { 1_600_000 } else { 1_000_000 };
+            let behind = if row == 30_000 { 86_400_000_000 } else { random.random_range(0..most) };
+            if learner.see(behind, false) {
+                longest = longest.max(learner.delay(ONE_ROW, Interval::ZERO).unwrap().0);
+            }
+        }
+        // At first it is careful.
+        assert!(longest < 8_000_000, "{longest}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub struct Entry {
     pub position: i64,
     /// The number of its key.
     pub key: u32,
-    /// Which rows of equal time come first; [`BASE`] comes last, and so does a [`GUEST`].
+    /// Which rows of equal time come first: in windows [`BASE`] comes last, and in joins a [`GUEST`].
     pub rank: u32,
     /// Where its values lie.
     pub at: At,
@@ -75,7 +75,7 @@ impl<'a> Arrived<'a> {
     }
 }
 
-/// The rank of a row that an instance looks at, and another one answers for.
+/// The rank of a join's row that an instance looks at, and another one answers for.
 pub const GUEST: u32 = 1;
 
 /// The rank of the rows for each of which there is a result: they see those of other inputs of the same time.

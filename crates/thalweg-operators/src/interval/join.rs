@@ -228,7 +228,7 @@ impl IntervalJoin {
             let (kept, is_guest) = (&self.kept, base.rank == GUEST);
             let looked = rest.iter().take(room).filter(|member| !is_guest || !kept.is_marked(member.at));
             found.extend(looked.map(|member| Candidate::Pair(base, *member)));
-            left = left.saturating_sub(rest.len() + 1);
+            left = left.saturating_sub(rest.len().min(room) + 1);
             if rest.len() > room {
                 self.begun.0 += room;
             } else {
@@ -530,7 +530,10 @@ impl IntervalJoin {
     fn take_over(&mut self, handed: &HashSet<Identity>) -> HashSet<Identity> {
         let Self { kept, lines, members, leaving, .. } = self;
         let mut there = HashSet::new();
-        let all = lines.iter().chain(members.iter()).chain(leaving.iter()).filter(|_| !handed.is_empty());
+        if handed.is_empty() {
+            return there;
+        }
+        let all = lines.iter().chain(members.iter()).chain(leaving.iter());
         for member in all.filter(|member| handed.contains(&member.identity())) {
             kept.unmark(member.at);
             there.insert(member.identity());
@@ -587,15 +590,20 @@ impl State for IntervalJoin {
                 continue;
             }
             let waits = |row: usize| saved.time(row) >= reached.0;
+            // Who was handed a member that it does not have had it for late, and shows it to nobody.
+            let parts = |row: usize| match saved.parts(row) {
+                parts if parts & IS_HANDED_OVER != 0 && !waits(row) => parts & !IS_MEMBER,
+                parts => parts,
+            };
             let uses = |row: &usize| {
-                let parts = saved.parts(*row);
+                let parts = parts(*row);
                 // A member that waits will leave, too.
                 let later = self.is_full() && parts & IS_MEMBER != 0 && waits(*row);
                 (parts & (IS_BASE | IS_MEMBER | IS_LEAVING)).count_ones() as usize + usize::from(later)
             };
             let batch = self.kept.keep(saved.kept(), new.iter().map(uses).sum());
             for (row, key) in new.into_iter().map(|row| (row, numbers[row])) {
-                let (entry, parts) = (saved.entry(row, key, batch), saved.parts(row));
+                let (entry, parts) = (saved.entry(row, key, batch), parts(row));
                 if parts & IS_MARKED != 0 {
                     self.kept.mark(entry.at);
                 }

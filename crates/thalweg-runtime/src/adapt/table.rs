@@ -30,7 +30,7 @@ pub enum What {
     All,
     /// A copy of what may be seen, to one that will share the group.
     Seen,
-    /// What waits for a result, from one that will have the group no more.
+    /// What one answers for that will have the group no more, as far as something may come of it.
     Waiting,
 }
 

@@ -1,5 +1,7 @@
 //! Joins rows with equal keys whose event times lie close to each other, at once.
 
+use std::collections::{HashMap, HashSet};
+
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::SchemaRef;
 use thalweg_core::{
@@ -11,7 +13,7 @@ use thalweg_plan::node::{Distance, JoinKind};
 
 use super::{
     super::{
-        entry::{At, Entry, GUEST},
+        entry::{At, Entry, GUEST, Identity},
         input::{Input, Taken},
         join::Parts,
         kept::Kept,
@@ -182,7 +184,7 @@ impl EagerJoin {
                 _ => self.may_matter(other, &row),
             };
             found.extend(rest.iter().take(room).filter(matters).map(|other| Candidate::Pair(row, *other)));
-            left = left.saturating_sub(rest.len() + 1);
+            left = left.saturating_sub(rest.len().min(room) + 1);
             if rest.len() > room {
                 self.begun.1 += room;
             } else {
@@ -209,7 +211,8 @@ impl EagerJoin {
             match candidate {
                 Candidate::Pair(row, other) => {
                     if pairs::holds(mask.as_ref(), pair) {
-                        search.found += 1;
+                        let [left, _] = sides(*row, *other);
+                        search.found += u64::from(left.rank != GUEST);
                         self.meet(row, other, sides(*row, *other), &mut joined);
                     }
                     pair += 1;
@@ -365,6 +368,25 @@ impl EagerJoin {
         saved.collect()
     }
 
+    /// Rows of an input that are handed over: those that are here are guests no more, and others are put there.
+    fn take_over(&mut self, side: usize, mut handed: HashMap<Identity, Entry>) {
+        let Self { kept, runs, .. } = self;
+        let keys: HashSet<u32> = handed.keys().map(|(key, ..)| *key).collect();
+        for key in keys {
+            for guest in runs[side].of_mut(key).iter_mut().filter(|row| row.rank == GUEST) {
+                let Some(entry) = handed.remove(&guest.identity()) else { continue };
+                guest.rank = entry.rank;
+                if kept.is_marked(entry.at) {
+                    kept.mark(guest.at);
+                }
+                kept.release(entry.at);
+            }
+        }
+        for entry in handed.into_values() {
+            runs[side].put(entry);
+        }
+    }
+
     /// A row of an input with what is said of it, if it belongs to a part: those that are seen are guests if there may be any.
     fn part(&self, side: usize, row: Entry, part: Option<Part>) -> Option<(Entry, i64)> {
         let roles = IS_THERE | if self.kept.is_marked(row.at) { IS_MARKED } else { 0 };
@@ -413,25 +435,19 @@ impl State for EagerJoin {
             let Some(saved) = Saved::read(&mut snapshot, key_columns)? else { continue };
             let (numbers, _) = self.number(saved.keys(), saved.len())?;
             let batch = self.kept.keep(saved.kept(), saved.len());
+            let mut handed = HashMap::new();
             for (row, key) in numbers.into_iter().enumerate() {
                 let (entry, roles) = (saved.entry(row, key, batch), saved.parts(row));
-                let is_guest = |there: &&mut Entry| there.rank == GUEST && there.position == entry.position;
-                let guest = self.runs[side].at_mut(key, entry.time).iter_mut().find(is_guest);
-                let at = match guest.filter(|_| roles & IS_HANDED_OVER != 0) {
-                    Some(guest) => {
-                        guest.rank = entry.rank;
-                        self.kept.release(entry.at);
-                        guest.at
-                    }
-                    None => {
-                        self.runs[side].put(entry);
-                        entry.at
-                    }
-                };
                 if roles & IS_MARKED != 0 {
-                    self.kept.mark(at);
+                    self.kept.mark(entry.at);
+                }
+                if roles & IS_HANDED_OVER != 0 {
+                    handed.insert(entry.identity(), entry);
+                } else {
+                    self.runs[side].put(entry);
                 }
             }
+            self.take_over(side, handed);
         }
         Ok(())
     }

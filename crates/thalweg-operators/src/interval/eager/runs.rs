@@ -89,15 +89,6 @@ impl<T: Row> Runs<T> {
         self.runs.get_mut(key as usize).map_or(&mut [], |run| &mut run.rows)
     }
 
-    /// The rows of a key at a time, whose places stay as they are.
-    pub fn at_mut(&mut self, key: u32, time: i64) -> &mut [T] {
-        let run = self.of_mut(key);
-        let from = run.partition_point(|row| row.entry().time < time);
-        let run = &mut run[from..];
-        let count = run.partition_point(|row| row.entry().time == time);
-        &mut run[..count]
-    }
-
     /// The rows of a key with a time in a range of which both ends are included.
     pub fn between(&self, key: u32, from: i64, to: i64) -> &[T] {
         let run = self.of(key);
