@@ -222,5 +222,8 @@ fn one_key_has_up_to_64_instances() {
         let (found, team, _) = run(&format!("SET 'parallelism' = '64'; SET 'batch.rows' = '64'; {eager}"), sql, None);
         assert!(settled(found) == expected && team > 1, "{team} instances shared a key\n{sql}");
     }
+    let full = queries.into_iter().find(|sql| sql.contains("FULL JOIN")).unwrap();
+    let (_, team, _) = run("SET 'parallelism' = '8'; SET 'watermark.idle' = '1 h'", full, Some(0));
+    assert_eq!(team, 0, "who may hear of a silence at another time shares no key of a full join");
     assert!(largest > 8, "{largest} instances shared a key");
 }

@@ -40,6 +40,10 @@ pub fn sharing(plan: &Plan, subquery: &Subquery, input: usize) -> Option<Sharing
             let is_seen = over.frames.iter().any(|frame| !frame.excludes_base);
             (0, [if is_seen { Sharing::Answered } else { Sharing::Dealt }, Sharing::Seen], &[0])
         }
+        // Where a partition is not waited for, a row may be late for one instance and not for another, which would disagree on who has a partner.
+        Node::IntervalJoin(IntervalJoin { kind: JoinKind::Full, .. }) if plan.settings.watermark_idle.is_some() => {
+            return None;
+        }
         // To find out that a row has no partner, its instance must know all others.
         Node::IntervalJoin(IntervalJoin { kind: JoinKind::Full, .. }) => (0, [Sharing::Answered; 2], &[0, 1]),
         Node::IntervalJoin(IntervalJoin { emission, kind, .. }) => {
