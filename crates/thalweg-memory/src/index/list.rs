@@ -87,8 +87,10 @@ impl List {
         nodes.put(node, end);
     }
 
-    /// Takes all nodes out whose order is less, and says how many there were. Readers who are there find their way on.
-    pub(super) fn truncate(&mut self, nodes: &mut Nodes, before: u64) -> usize {
+    /// Takes all nodes out whose order is less than this, or all there are, and says how many; `gone` is told the value of each. Readers
+    /// who are there find their way on.
+    pub(super) fn truncate(&mut self, nodes: &mut Nodes, before: Option<u64>, gone: &mut impl FnMut(u64)) -> usize {
+        let is_early = |order: u64| before.is_none_or(|before| order < before);
         let arena = nodes.arena();
         let head = arena.head(self.root);
         let mut next = [None; MOST_LEVELS];
@@ -98,9 +100,10 @@ impl List {
         let mut count = 0;
         let first = next[0];
         while let Some(node) = next[0]
-            && arena.order(node) < before
+            && is_early(arena.order(node))
         {
             count += 1;
+            gone(arena.value(node));
             for (level, next) in next[..node.levels()].iter_mut().enumerate() {
                 *next = arena.next(node, level);
             }
@@ -110,7 +113,7 @@ impl List {
             arena.link(head, level, *next);
         }
         for finger in &mut self.fingers {
-            *finger = finger.filter(|node| arena.order(*node) >= before);
+            *finger = finger.filter(|node| !is_early(arena.order(*node)));
         }
         nodes.put(first, next[0]);
         count

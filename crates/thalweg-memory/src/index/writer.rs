@@ -88,15 +88,33 @@ impl Writer {
     /// Takes out the rows of earlier times, and the keys that have none left; it visits those rows and no others. Readers may find
     /// them until they pin again. Rows as early may come after it, until it is called again.
     pub fn expire(&mut self, before: i64) -> Expired {
+        self.expire_each(before, |_| ())
+    }
+
+    /// As [`Writer::expire`]; `gone` is told the value of each row.
+    pub fn expire_each(&mut self, before: i64, mut gone: impl FnMut(u64)) -> Expired {
         let rows = self.rows;
         let before = order_of(before);
         while let Some(Reverse((due, key))) = self.due.peek().copied()
             && due < before
         {
             self.due.pop();
-            self.expire_key(key, due, before);
+            self.expire_key(key, due, before, &mut gone);
         }
         Expired { rows: rows - self.rows, epoch: self.nodes.end_epoch() }
+    }
+
+    /// Takes a key out, with all its rows; `gone` is told the value of each. Readers may find them until they pin again.
+    pub fn remove(&mut self, key: u64, mut gone: impl FnMut(u64)) -> Expired {
+        let Some(Rows { mut list, .. }) = self.rows_of.remove(&key) else {
+            return Expired { rows: 0, epoch: self.nodes.end_epoch() };
+        };
+        self.finger_bytes -= list.bytes();
+        let rows = list.truncate(&mut self.nodes, None, &mut gone);
+        self.rows -= rows;
+        self.keys.remove(&mut self.nodes, key);
+        list.close(&mut self.nodes);
+        Expired { rows, epoch: self.nodes.end_epoch() }
     }
 
     /// The earliest epoch that readers may be in: what was expired in an epoch before it is found by nobody, so that what the
@@ -153,13 +171,13 @@ impl Writer {
     }
 
     /// Takes out the earlier rows of a key, if it is still due then.
-    fn expire_key(&mut self, key: u64, due: u64, before: u64) {
+    fn expire_key(&mut self, key: u64, due: u64, before: u64, gone: &mut impl FnMut(u64)) {
         let hash_map::Entry::Occupied(mut place) = self.rows_of.entry(key) else { return };
         let rows = place.get_mut();
         if rows.due != due {
             return;
         }
-        self.rows -= rows.list.truncate(&mut self.nodes, before);
+        self.rows -= rows.list.truncate(&mut self.nodes, Some(before), gone);
         match rows.list.first(self.nodes.arena()) {
             Some(first) => {
                 rows.due = first;

@@ -6,6 +6,7 @@
 //! * [`frame`]: which rows around a row are looked at
 //! * [`input`]: rows as they arrive
 //! * [`waiting`]: rows that wait for the watermark; [`slices`] those that do so for long
+//! * [`index`]: rows that are looked for as they come
 //! * [`lines`]: the rows of each key, in the order of time; [`sweep`]: rows without an index
 //! * [`order`]: sorts rows by key and time
 //! * [`kept`]: the values of rows that wait, or may be looked at, and [`spare`] the memory of those that are gone
@@ -25,6 +26,7 @@ pub mod eager;
 pub mod entry;
 pub mod followed;
 pub mod frame;
+pub mod index;
 pub mod input;
 pub mod join;
 pub mod kept;

@@ -3,13 +3,10 @@
 use arrow_array::{ArrayRef, RecordBatch};
 use thalweg_core::Result;
 
-use super::{
-    super::{
-        entry::{At, Entry},
-        kept::Kept,
-        lines::search,
-    },
-    runs::{Row, Runs},
+use super::super::{
+    entry::{At, Entry},
+    index::runs::{Row, Runs},
+    kept::Kept,
 };
 
 /// Rows whose results may change.
@@ -50,25 +47,23 @@ impl Answers {
         seen_from: (i64, Option<i64>),
         found: &mut Vec<Entry>,
     ) {
-        let run = self.runs.of_mut(key);
-        // The first is not far from the end, as a rule, and the others not far behind it.
-        let (mut near, mut passed) = (run.len(), 0);
+        // Those up to here are marked.
+        let mut marked = i64::MIN;
         for time in times {
-            let first = time.saturating_add(seen_from.0);
+            let first = time.saturating_add(seen_from.0).max(marked);
             let last = seen_from.1.map_or(i64::MAX, |to| time.saturating_add(to));
-            let start = search(run, near, |row| row.base.time < first).max(passed);
-            near = search(run, start, |row| row.base.time <= last).max(start);
-            passed = near;
-            for row in run[start..near].iter_mut().filter(|row| !row.is_stale) {
-                row.is_stale = true;
-                found.push(row.base);
-            }
+            self.runs.change_between(key, first, last, |row| {
+                if !std::mem::replace(&mut row.is_stale, true) {
+                    found.push(row.base);
+                }
+            });
+            marked = last.saturating_add(1);
         }
     }
 
     /// The time of the last row of a key.
     pub fn last(&self, key: u32) -> Option<i64> {
-        self.runs.of(key).last().map(|row| row.base.time)
+        self.runs.last(key).map(|row| row.base.time)
     }
 
     /// Where the aggregates lie that were last given for a row, if some were. It is not marked any more.
@@ -80,13 +75,12 @@ impl Answers {
 
     /// The row of a key with this time and position, if its result may change, and where the aggregates lie that were last given for it.
     pub fn find(&self, key: u32, time: i64, position: i64) -> Option<(Entry, At)> {
-        let run = self.runs.of(key);
-        let run = &run[search(run, run.len(), |row| row.base.time < time)..];
-        let of_time = &run[..run.partition_point(|row| row.base.time == time)];
         // Rows of one time came in the order of their positions, unless several partitions have some.
-        let found = of_time.binary_search_by_key(&position, |row| row.base.position).ok();
-        let found = found.or_else(|| of_time.iter().position(|row| row.base.position == position))?;
-        Some((of_time[found].base, of_time[found].given))
+        let sorted = |rows: &&[Answered]| rows.binary_search_by_key(&position, |row| row.base.position).ok();
+        let of_time = || self.runs.between(key, time, time);
+        let found = of_time().find_map(|rows| sorted(&rows).map(|row| &rows[row]));
+        let found = found.or_else(|| of_time().flatten().find(|row| row.base.position == position));
+        found.map(|row| (row.base, row.given))
     }
 
     /// One of the aggregates that were last given.

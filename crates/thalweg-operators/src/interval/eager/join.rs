@@ -14,6 +14,7 @@ use thalweg_plan::node::{Distance, JoinKind};
 use super::{
     super::{
         entry::{At, Entry, GUEST, Identity},
+        index::{Found, Index, Lookup, runs::Runs},
         input::{Input, Taken},
         join::Parts,
         kept::Kept,
@@ -22,7 +23,6 @@ use super::{
         saved::{self, Saved, divided},
     },
     op::{Op, Outbox},
-    runs::Runs,
 };
 use crate::aggregate::groups::KeyEncoder;
 
@@ -54,12 +54,15 @@ pub struct EagerJoin {
     allowed: i64,
     reached: Timestamp,
     kept: Kept,
-    /// The numbers of keys; their rows lie in the runs.
+    /// The numbers of keys; their rows are in the indexes.
     keys: Lines,
     /// The rows of the left and of the right input that may find partners yet.
-    runs: [Runs<Entry>; 2],
+    indexes: [Box<dyn Index>; 2],
     /// Rows that have just come, all of one input.
     new: Vec<Entry>,
+    /// What is looked for around each of them.
+    lookups: Vec<Lookup>,
+    found: Found,
     /// Which input they are of.
     side: usize,
     /// Those of them that have no partners whatever comes, because a part of their key is null.
@@ -76,9 +79,6 @@ const IS_THERE: i64 = 1;
 const IS_MARKED: i64 = 2;
 /// Another instance answered for it, and the one that loads it has it as a guest.
 const IS_HANDED_OVER: i64 = 4;
-
-/// After so many pairs that were looked at others may run. (Tests have few.)
-const TURN: usize = if cfg!(test) { 128 } else { 1 << 20 };
 
 /// What may come of a row that has just come.
 #[derive(Clone, Copy)]
@@ -128,8 +128,10 @@ impl EagerJoin {
             reached: Timestamp::MIN,
             kept: Kept::default(),
             keys: Lines::new(KeyEncoder::new(&key_types)?, 0, Vec::new()),
-            runs: Default::default(),
+            indexes: [Box::new(Runs::default()), Box::new(Runs::default())],
             new: Vec::new(),
+            lookups: Vec::new(),
+            found: Found::default(),
             side: 0,
             lonely: Vec::new(),
             begun: (0, 0),
@@ -163,36 +165,42 @@ impl EagerJoin {
         left.rank != GUEST || right.rank != GUEST && !self.kept.is_marked(right.at)
     }
 
-    /// How far behind a new row its partners may be, from where to where.
-    fn around(&self, row: &Entry) -> (i64, i64) {
+    /// Where the partners of a new row may be.
+    fn around(&self, row: &Entry) -> Lookup {
         let Distance { from, to } = self.distance;
         let (first, last) =
             if self.side == 0 { (from.0, to.0) } else { (to.0.saturating_neg(), from.0.saturating_neg()) };
-        (row.time.saturating_add(first), row.time.saturating_add(last))
+        Lookup { key: row.key, from: row.time.saturating_add(first), to: row.time.saturating_add(last) }
     }
 
     /// Finds what may come out next, about a batch of it.
     fn look(&mut self) -> Vec<Candidate> {
-        let (mut found, mut left) = (Vec::new(), TURN);
-        while found.len() < self.batch_rows && left > 0 {
-            let Some(row) = self.new.get(self.begun.0).copied() else { break };
-            let (first, last) = self.around(&row);
-            let rest = &self.runs[1 - self.side].between(row.key, first, last)[self.begun.1..];
-            let room = self.batch_rows - found.len();
-            let matters = |other: &&Entry| match self.side {
-                0 => self.may_matter(&row, other),
-                _ => self.may_matter(other, &row),
-            };
-            found.extend(rest.iter().take(room).filter(matters).map(|other| Candidate::Pair(row, *other)));
-            left = left.saturating_sub(rest.len().min(room) + 1);
-            if rest.len() > room {
-                self.begun.1 += room;
-            } else {
-                self.begun = (self.begun.0 + 1, 0);
-                found.push(Candidate::End(row));
-            }
+        let (first, skip) = self.begun;
+        let lookups = &self.lookups[first..self.lookups.len().min(first + self.batch_rows)];
+        self.found.clear();
+        self.indexes[1 - self.side].find(lookups, skip, self.batch_rows, &mut self.found);
+        let Found { rows, ends } = &self.found;
+        let matters = |row: &Entry, other: &Entry| match self.side {
+            0 => self.may_matter(row, other),
+            _ => self.may_matter(other, row),
+        };
+        let put = |row: Entry, others: &[Entry], candidates: &mut Vec<Candidate>| {
+            let others = others.iter().filter(|other| matters(&row, other));
+            candidates.extend(others.map(|other| Candidate::Pair(row, *other)));
+        };
+        let (mut candidates, mut done) = (Vec::with_capacity(rows.len() + ends.len()), 0);
+        for (row, end) in self.new[first..].iter().zip(ends) {
+            put(*row, &rows[done..*end], &mut candidates);
+            candidates.push(Candidate::End(*row));
+            done = *end;
         }
-        found
+        let next = first + ends.len();
+        if let Some(row) = self.new.get(next) {
+            put(*row, &rows[done..], &mut candidates);
+        }
+        let skip = if ends.is_empty() { skip } else { 0 };
+        self.begun = (next, skip + rows.len() - done);
+        candidates
     }
 
     /// The rows that come out of candidates, and how many of these are pairs.
@@ -253,21 +261,21 @@ impl EagerJoin {
     /// Drops rows that find no partners any more; returns how long they were there for nobody.
     fn expire(&mut self) -> Interval {
         let ends = self.final_before();
-        let Self { kept, keys, runs, .. } = self;
+        let Self { kept, keys, indexes, .. } = self;
         let mut lag = 0;
-        for (runs, end) in runs.iter_mut().zip(ends) {
+        for (index, end) in indexes.iter_mut().zip(ends) {
             // At the end of a stream time makes a leap.
             let counts = end.is_in_range();
-            runs.expire(end.0, |row| {
+            index.expire(end.0, &mut |row| {
                 lag = if counts { lag.max(end.0.saturating_sub(row.time)) } else { lag };
                 kept.release(row.at);
             });
         }
-        if keys.is_sparse(runs.iter().map(Runs::rows).sum()) {
+        if keys.is_sparse(indexes.iter().map(|index| index.rows()).sum()) {
             let mut is_wanted = vec![false; keys.keys()];
-            runs.iter().flat_map(Runs::iter).for_each(|row| is_wanted[row.key as usize] = true);
+            indexes.iter().flat_map(|index| index.iter()).for_each(|row| is_wanted[row.key as usize] = true);
             let moved = keys.forget_keys(|key| is_wanted[key as usize]);
-            runs.iter_mut().for_each(|runs| runs.renumber(&moved));
+            indexes.iter_mut().for_each(|index| index.renumber(&moved));
         }
         Interval(lag)
     }
@@ -299,11 +307,18 @@ impl Operator for EagerJoin {
             let at = At { batch, row: row as u32 };
             let (time, position) = (arrivals.times[row], arrivals.positions[row]);
             let rank = if may_be_guests && !own.contains(&row) { GUEST } else { 0 };
-            let entry = Entry { time, position, key: numbers[row], rank, at };
-            self.new.push(entry);
-            match is_lonely {
-                true => self.lonely.push(at),
-                false => drop(self.runs[self.side].put(entry)),
+            self.new.push(Entry { time, position, key: numbers[row], rank, at });
+            if is_lonely {
+                self.lonely.push(at);
+            }
+        }
+        self.lookups = self.new.iter().map(|row| self.around(row)).collect();
+        match self.lonely.is_empty() {
+            true => self.indexes[self.side].insert(&self.new),
+            false => {
+                let lonely: HashSet<At> = self.lonely.iter().copied().collect();
+                let others = self.new.iter().filter(|row| !lonely.contains(&row.at));
+                self.indexes[self.side].insert(&others.copied().collect::<Vec<_>>());
             }
         }
         self.resume(out)
@@ -339,6 +354,7 @@ impl Operator for EagerJoin {
             self.outbox.put(columns, &joined.ops, &self.output, self.batch_rows)?;
         }
         self.new.clear();
+        self.lookups.clear();
         self.begun = (0, 0);
         self.kept.release_all(self.lonely.drain(..));
         Ok(Progress::Done)
@@ -353,7 +369,7 @@ impl EagerJoin {
     /// What there is of each of so many key groups, of which each key has this place; or of a part of that.
     fn saved(&self, places: &[Option<usize>], count: usize, part: Option<Part>) -> Result<Vec<Snapshot>> {
         let saved = |side: usize| {
-            let rows = self.runs[side].iter().filter_map(|row| self.part(side, *row, part));
+            let rows = self.indexes[side].iter().filter_map(|row| self.part(side, *row, part));
             divided(rows, places, count)
         };
         let [left, right] = [0, 1].map(saved);
@@ -370,21 +386,21 @@ impl EagerJoin {
 
     /// Rows of an input that are handed over: those that are here are guests no more, and others are put there.
     fn take_over(&mut self, side: usize, mut handed: HashMap<Identity, Entry>) {
-        let Self { kept, runs, .. } = self;
+        let Self { kept, indexes, .. } = self;
         let keys: HashSet<u32> = handed.keys().map(|(key, ..)| *key).collect();
         for key in keys {
-            for guest in runs[side].of_mut(key).iter_mut().filter(|row| row.rank == GUEST) {
-                let Some(entry) = handed.remove(&guest.identity()) else { continue };
+            indexes[side].change(key, &mut |guest| {
+                let Some(entry) = (guest.rank == GUEST).then(|| handed.remove(&guest.identity())).flatten() else {
+                    return;
+                };
                 guest.rank = entry.rank;
                 if kept.is_marked(entry.at) {
                     kept.mark(guest.at);
                 }
                 kept.release(entry.at);
-            }
+            });
         }
-        for entry in handed.into_values() {
-            runs[side].put(entry);
-        }
+        indexes[side].insert(&handed.into_values().collect::<Vec<_>>());
     }
 
     /// A row of an input with what is said of it, if it belongs to a part: those that are seen are guests if there may be any.
@@ -409,9 +425,9 @@ impl EagerJoin {
 
     /// Drops all rows of keys that have a place.
     fn drop_placed(&mut self, places: &[Option<usize>]) {
-        let Self { kept, runs, .. } = self;
-        for runs in runs {
-            runs.forget(|key| places[key as usize].is_some(), |row| kept.release(row.at));
+        let Self { kept, indexes, .. } = self;
+        for index in indexes {
+            index.forget(&|key| places[key as usize].is_some(), &mut |row| kept.release(row.at));
         }
     }
 }
@@ -435,7 +451,7 @@ impl State for EagerJoin {
             let Some(saved) = Saved::read(&mut snapshot, key_columns)? else { continue };
             let (numbers, _) = self.number(saved.keys(), saved.len())?;
             let batch = self.kept.keep(saved.kept(), saved.len());
-            let mut handed = HashMap::new();
+            let (mut handed, mut new) = (HashMap::new(), Vec::new());
             for (row, key) in numbers.into_iter().enumerate() {
                 let (entry, roles) = (saved.entry(row, key, batch), saved.parts(row));
                 if roles & IS_MARKED != 0 {
@@ -444,9 +460,10 @@ impl State for EagerJoin {
                 if roles & IS_HANDED_OVER != 0 {
                     handed.insert(entry.identity(), entry);
                 } else {
-                    self.runs[side].put(entry);
+                    new.push(entry);
                 }
             }
+            self.indexes[side].insert(&new);
             self.take_over(side, handed);
         }
         Ok(())
@@ -465,13 +482,13 @@ impl State for EagerJoin {
     }
 
     fn bytes(&self) -> usize {
-        let runs: usize = self.runs.iter().map(Runs::bytes).sum();
+        let indexes: usize = self.indexes.iter().map(|index| index.bytes()).sum();
         let new = self.new.capacity() * size_of::<Entry>() + self.lonely.capacity() * size_of::<At>();
-        self.kept.bytes() + self.keys.bytes() + runs + new
+        self.kept.bytes() + self.keys.bytes() + indexes + new
     }
 
     fn held(&self) -> Vec<Held> {
-        match self.runs.iter().map(Runs::rows).sum() {
+        match self.indexes.iter().map(|index| index.rows()).sum() {
             0 => Vec::new(),
             rows => vec![Held::new(rows, ["row that may find partners", "rows that may find partners"])],
         }

@@ -8,7 +8,6 @@
 //! * [`answers`]: rows whose results may change
 //! * [`changes`]: what is new of some rows' results
 //! * [`corrections`]: what is said anew of rows that results are given for
-//! * [`runs`]: rows of each key in the order of time
 //! * [`op`]: what becomes of a row
 
 pub mod answers;
@@ -17,7 +16,6 @@ pub mod corrections;
 pub mod join;
 pub mod op;
 pub mod over;
-pub mod runs;
 
 #[cfg(test)]
 mod tests;
