@@ -152,6 +152,11 @@ impl Variant {
         !(self.batch_rows + self.workers).is_multiple_of(5)
     }
 
+    /// In what joins look rows up.
+    fn join_index(self) -> &'static str {
+        ["auto", "skip-list"][(self.batch_rows + self.workers) / 2 % 2]
+    }
+
     /// How rows get to the instances that have their keys.
     fn scatter(self) -> &'static str {
         ["auto", "selected"][(self.batch_rows + self.workers) % 2]
@@ -274,7 +279,7 @@ struct Outcome {
 
 fn run(case: &Case, variant: Variant) -> Outcome {
     let Variant { batch_rows, workers, barriers, merge, strategy, phases } = variant;
-    let (incremental, scatter) = (variant.is_incremental(), variant.scatter());
+    let (incremental, scatter, index) = (variant.is_incremental(), variant.scatter(), variant.join_index());
     let mut scripts = Scripts::new(case.scripts.clone());
     if case.is_unbounded {
         scripts = scripts.unbounded();
@@ -292,7 +297,7 @@ fn run(case: &Case, variant: Variant) -> Outcome {
     let settings = format!(
         "SET 'aggregate.phases' = '{phases}'; SET 'batch.rows' = '{batch_rows}'; SET 'parallelism' = '{workers}'; {}
          SET 'parallel.strategy' = '{strategy}'; SET 'exchange.memory' = '{memory} KiB';
-         SET 'exchange.scatter' = '{scatter}'; SET 'over.incremental' = '{incremental}'; {}",
+         SET 'exchange.scatter' = '{scatter}'; SET 'over.incremental' = '{incremental}'; SET 'join.index' = '{index}'; {}",
         merge.settings(),
         case.declarations
     );

@@ -216,8 +216,10 @@ impl Run {
         let scatter = ["auto", "buffered", "hybrid", "selected"][one(&[0, 1, 2, 3])];
         let strategy = STRATEGIES[number as usize % STRATEGIES.len()];
         let phases = ["auto", "two", "one"][one(&[0, 0, 1, 2])];
+        // The draws stay as they are.
+        let index = ["auto", "skip-list"][batch_rows / 2 % 2];
         let settings = format!(
-            "SET 'aggregate.phases' = '{phases}'; SET 'parallel.strategy' = '{strategy}'; SET 'merge' = '{merge}'; SET 'merge.slack' = '{slack}';
+            "SET 'join.index' = '{index}'; SET 'aggregate.phases' = '{phases}'; SET 'parallel.strategy' = '{strategy}'; SET 'merge' = '{merge}'; SET 'merge.slack' = '{slack}';
              SET 'parallelism' = '{instances}'; SET 'exchange.memory' = '{memory}';
              SET 'batch.rows' = '{batch_rows}'; SET 'exchange.scatter' = '{scatter}'; SET 'late.allowed' = '{} s';",
             one(&[0, 30])

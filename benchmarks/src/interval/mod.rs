@@ -26,6 +26,7 @@ mod engine;
 mod expected;
 mod feed;
 pub mod flink;
+mod indexes;
 mod joiner;
 mod key_oij;
 mod latency;
@@ -64,6 +65,7 @@ pub fn run(report: &mut Report) -> Result<(), String> {
         throughput(report, &workload, &sweep::ways(&workload))?;
     }
     blocks::run(report)?;
+    indexes::run(report)?;
     teams::run(report)
 }
 

@@ -35,6 +35,8 @@ pub struct Notes {
     pub scattered: HashMap<(NodeId, usize), &'static str>,
     /// How each aggregate over the rows around each row is found, those of all frames one after the other.
     pub windows: HashMap<NodeId, Vec<&'static str>>,
+    /// Where each join finds the partners of a row.
+    pub partners: HashMap<NodeId, &'static str>,
 }
 
 impl ComputedBy {
@@ -73,8 +75,10 @@ fn lines(drawn: &Drawn<'_>, id: NodeId, lead: &str, below: &str, out: &mut Strin
     let by = drawn.notes.computed.get(&id).map(|by| by.names()).filter(|names| !names.is_empty());
     let by = by.map(|names| format!(", {}", names.join(" and "))).unwrap_or_default();
     let what = describe(drawn.plan, id);
-    let windows: String = windows(drawn.plan, id, drawn.notes).iter().map(|found| format!("; {found}")).collect();
-    writeln!(out, "{lead}{what}  [subquery {number} × {subquery}{by}{windows}]").expect("a string takes all");
+    let partners = drawn.notes.partners.get(&id).map(|from| format!("partners from {from}"));
+    let found = windows(drawn.plan, id, drawn.notes).into_iter().chain(partners);
+    let found: String = found.map(|found| format!("; {found}")).collect();
+    writeln!(out, "{lead}{what}  [subquery {number} × {subquery}{by}{found}]").expect("a string takes all");
     let mut below = below.to_string();
     if let Some(how) = exchanged(drawn.plan, drawn.cut, id, drawn.notes) {
         writeln!(out, "{below}└─ {how}").expect("a string takes all");
@@ -118,6 +122,7 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
             "subquery": place(&cut, id).0,
             "computed_by": notes.computed.get(&id).map(|by| by.names()).unwrap_or_default(),
             "aggregates_from": windows(plan, id, notes),
+            "partners_from": notes.partners.get(&id),
         })
     });
     let subqueries = cut.subqueries.iter().enumerate().map(|(number, subquery)| {

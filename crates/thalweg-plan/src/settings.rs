@@ -42,6 +42,8 @@ pub struct Settings {
     pub phases: Phases,
     /// Whether aggregates around a row are found without looking at all rows of its window, where that can be.
     pub over_incremental: bool,
+    /// In what joins look rows up whose pairs come out at once.
+    pub join_index: JoinIndex,
     /// Whether the routes of rows that are divided by keys follow the load.
     pub adaptive: bool,
     /// How often the load is looked at.
@@ -132,6 +134,31 @@ pub enum Scatter {
     Hybrid,
 }
 
+/// In what rows are looked up by key and time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinIndex {
+    /// What costs less.
+    Auto,
+    /// The rows of each key in the order of time, in leaves.
+    Runs,
+    /// The index of Scale-OIJ.
+    SkipList,
+}
+
+impl JoinIndex {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Runs, Self::SkipList];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Runs => "runs",
+            Self::SkipList => "skip-list",
+        }
+    }
+}
+
 /// How float sums are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FloatSum {
@@ -142,7 +169,7 @@ pub enum FloatSum {
 }
 
 /// A setting: its key, what it may be, and what it does.
-pub const KEYS: [(&str, &str, &str); 23] = [
+pub const KEYS: [(&str, &str, &str); 24] = [
     (
         "parallelism",
         "a whole number from 1 to 1024",
@@ -200,6 +227,7 @@ pub const KEYS: [(&str, &str, &str); 23] = [
         "'true' or 'false'",
         "whether aggregates around a row are found without looking at all rows of its window, where that can be",
     ),
+    ("join.index", "'auto', 'runs' or 'skip-list'", "in what joins with EMIT EAGER look rows up by key and time"),
     ("adaptive", "'true' or 'false'", "whether keys move between instances as the load asks for"),
     ("adaptive.interval", "a duration from '1 ms' to '1 h'", "how often the load of instances is looked at"),
     (
@@ -245,6 +273,7 @@ impl Default for Settings {
             strategy: Strategy::SubqueryCluster,
             phases: Phases::Auto,
             over_incremental: true,
+            join_index: JoinIndex::Auto,
             adaptive: true,
             adaptive_interval: Interval::millis(1000),
             adaptive_imbalance: 25,
@@ -325,6 +354,7 @@ impl Settings {
                 }
                 .to_string(),
                 "over.incremental" => self.over_incremental.to_string(),
+                "join.index" => self.join_index.name().to_string(),
                 "adaptive" => self.adaptive.to_string(),
                 "adaptive.interval" => self.adaptive_interval.to_string(),
                 "adaptive.imbalance" => percent(self.adaptive_imbalance),
@@ -398,6 +428,7 @@ impl Settings {
             }
             "parallel.strategy" => self.strategy = Strategy::ALL.into_iter().find(|s| s.name() == value)?,
             "over.incremental" => self.over_incremental = value.parse().ok()?,
+            "join.index" => self.join_index = JoinIndex::ALL.into_iter().find(|index| index.name() == value)?,
             "adaptive" => self.adaptive = value.parse().ok()?,
             "adaptive.interval" => {
                 let allowed = Interval::millis(1)..=Interval::millis(3_600_000);

@@ -385,6 +385,36 @@ fn plans_are_explained_and_nothing_is_run() {
 }
 
 #[test]
+fn a_plan_says_where_joins_find_the_partners_of_a_row() {
+    let table = |name: &str| {
+        format!(
+            "CREATE TABLE {name} (k BIGINT, ts AS to_timestamp_seconds(k), WATERMARK FOR ts AS ts) WITH ('connector' = 'generator', \
+             'number-of-rows' = '10', 'fields.k.kind' = 'sequence');"
+        )
+    };
+    let join = format!("{}{} SELECT a.ts FROM a JOIN b ON a.k = b.k AND a.ts = b.ts", table("a"), table("b"));
+    let ways = [
+        ("", "", "sorted rows"),
+        ("", " EMIT EAGER", "runs"),
+        ("SET 'join.index' = 'runs'; ", " EMIT EAGER", "runs"),
+        ("SET 'join.index' = 'skip-list'; ", " EMIT EAGER", "skip-list"),
+    ];
+    for (settings, emission, from) in ways {
+        let sql = format!("{settings}{join}{emission}");
+        let text = thalweg(&["explain", "-c", &sql]).stdout;
+        let line = text.lines().find(|line| line.contains("IntervalJoin")).unwrap_or_else(|| panic!("{text}"));
+        assert!(line.ends_with(&format!("; partners from {from}]")), "{line}");
+        let json: serde_json::Value =
+            serde_json::from_str(&thalweg(&["explain", "--json", "-c", &sql]).stdout).unwrap();
+        let joins: Vec<_> =
+            json["nodes"].as_array().unwrap().iter().filter(|node| !node["partners_from"].is_null()).collect();
+        assert_eq!((joins.len(), &joins[0]["partners_from"]), (1, &serde_json::json!(from)));
+    }
+    let wrong = thalweg(&["run", "-c", &format!("SET 'join.index' = 'tree'; {join}")]);
+    assert!(wrong.stderr.contains("'auto', 'runs' or 'skip-list'"), "{}", wrong.stderr);
+}
+
+#[test]
 fn a_plan_says_how_aggregates_get_at_the_rows_around_a_row() {
     let sql = "CREATE TABLE g (k BIGINT, v BIGINT, ts AS to_timestamp_seconds(k), WATERMARK FOR ts AS ts) WITH ('connector' = 'generator', \
                'number-of-rows' = '10', 'fields.k.kind' = 'sequence'); \

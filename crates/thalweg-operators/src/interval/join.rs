@@ -12,7 +12,10 @@ use thalweg_core::{
     Result, Snapshot, State, Timestamp,
     operator::{MadeOf, Search},
 };
-use thalweg_plan::node::{Distance, JoinKind};
+use thalweg_plan::{
+    node::{Distance, JoinKind},
+    settings::JoinIndex,
+};
 
 use super::{
     entry::{Arrived, At, Entry, GUEST, Identity},
@@ -100,6 +103,8 @@ pub struct Parts {
     pub has_positions: bool,
     /// How far behind the watermark rows still count.
     pub allowed: Interval,
+    /// In what rows are looked up where pairs come out at once.
+    pub index: JoinIndex,
 }
 
 const VERSION: u16 = 1;

@@ -199,7 +199,7 @@ SET 'adaptive.high' = '10 %'; SHOW TABLES; SELECT origin FROM s
 
 SET 'nope' = 'x'
   ['nope'] unknown setting 'nope'
-    the settings are 'parallelism', 'batch.rows', 'target.delay', 'batch.linger', 'watermark.idle', 'late.allowed', 'memory.limit', 'time.zone', 'float.sum', 'window.anchor', 'merge', 'merge.slack', 'exchange.memory', 'exchange.scatter', 'parallel.strategy', 'aggregate.phases', 'over.incremental', 'adaptive', 'adaptive.interval', 'adaptive.imbalance', 'adaptive.low', 'adaptive.high', 'adaptive.improvement'
+    the settings are 'parallelism', 'batch.rows', 'target.delay', 'batch.linger', 'watermark.idle', 'late.allowed', 'memory.limit', 'time.zone', 'float.sum', 'window.anchor', 'merge', 'merge.slack', 'exchange.memory', 'exchange.scatter', 'parallel.strategy', 'aggregate.phases', 'over.incremental', 'join.index', 'adaptive', 'adaptive.interval', 'adaptive.imbalance', 'adaptive.low', 'adaptive.high', 'adaptive.improvement'
 
 SET 'late.alowed' = '1 s'
   ['late.alowed'] unknown setting 'late.alowed'
@@ -211,7 +211,7 @@ SET 'time.zone' = 'Mars/Phobos'
 
 RESET 'nope'
   ['nope'] unknown setting 'nope'
-    the settings are 'parallelism', 'batch.rows', 'target.delay', 'batch.linger', 'watermark.idle', 'late.allowed', 'memory.limit', 'time.zone', 'float.sum', 'window.anchor', 'merge', 'merge.slack', 'exchange.memory', 'exchange.scatter', 'parallel.strategy', 'aggregate.phases', 'over.incremental', 'adaptive', 'adaptive.interval', 'adaptive.imbalance', 'adaptive.low', 'adaptive.high', 'adaptive.improvement'
+    the settings are 'parallelism', 'batch.rows', 'target.delay', 'batch.linger', 'watermark.idle', 'late.allowed', 'memory.limit', 'time.zone', 'float.sum', 'window.anchor', 'merge', 'merge.slack', 'exchange.memory', 'exchange.scatter', 'parallel.strategy', 'aggregate.phases', 'over.incremental', 'join.index', 'adaptive', 'adaptive.interval', 'adaptive.imbalance', 'adaptive.low', 'adaptive.high', 'adaptive.improvement'
 "#,
     );
 }

@@ -400,6 +400,7 @@ impl Compiler<'_> {
         let (kind, distance, settings, key_groups) = (join.kind, join.distance, self.settings(), self.key_groups);
         let (batch_rows, allowed, has_positions) =
             (settings.batch_rows, settings.late_allowed, self.cut.has_positions(id));
+        let index = settings.join_index;
         let parts = move || join::Parts {
             kind,
             inputs: inputs.clone(),
@@ -413,6 +414,7 @@ impl Compiler<'_> {
             key_groups,
             has_positions,
             allowed,
+            index,
         };
         Ok(match join.emission {
             Emission::OnWatermark => make(move || IntervalJoin::new(parts())),

@@ -8,10 +8,14 @@ use thalweg_core::aggregate::Signature;
 use thalweg_expressions::{aggregate_in_order, compile};
 use thalweg_operators::{
     aggregate::functions::native,
-    interval::asked::{possible, ways},
+    interval::{
+        asked::{possible, ways},
+        index,
+    },
 };
 use thalweg_plan::{
-    Node, NodeId, Plan, node,
+    Node, NodeId, Plan,
+    node::{self, Emission},
     parallel::{Route, parallelize},
     render::{ComputedBy, Notes},
     settings::FloatSum,
@@ -22,7 +26,7 @@ use super::local::{columns, looked};
 
 /// What is known of how a plan runs.
 pub fn notes(plan: &Plan) -> Notes {
-    Notes { computed: computed(plan), scattered: scattered(plan), windows: windows(plan) }
+    Notes { computed: computed(plan), scattered: scattered(plan), windows: windows(plan), partners: partners(plan) }
 }
 
 /// How the aggregates over the rows around each row are found.
@@ -38,6 +42,19 @@ fn windows(plan: &Plan) -> HashMap<NodeId, Vec<&'static str>> {
         Some((id, ways.into_iter().map(possible).collect()))
     };
     overs.filter_map(ways).collect()
+}
+
+/// Where joins find the partners of rows.
+fn partners(plan: &Plan) -> HashMap<NodeId, &'static str> {
+    let joins = plan.nodes().filter_map(|(id, planned)| match &planned.node {
+        Node::IntervalJoin(join) => Some((id, join)),
+        _ => None,
+    });
+    let from = |join: &node::IntervalJoin| match join.emission {
+        Emission::OnWatermark => "sorted rows",
+        Emission::Eager => index::chosen(plan.settings.join_index).name(),
+    };
+    joins.map(|(id, join)| (id, from(join))).collect()
 }
 
 /// How the rows of inputs get to their instances, where they are divided by keys.

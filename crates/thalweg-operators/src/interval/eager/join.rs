@@ -14,7 +14,7 @@ use thalweg_plan::node::{Distance, JoinKind};
 use super::{
     super::{
         entry::{At, Entry, GUEST, Identity},
-        index::{Found, Index, Lookup, runs::Runs},
+        index::{self, Found, Index, Lookup},
         input::{Input, Taken},
         join::Parts,
         kept::Kept,
@@ -128,7 +128,7 @@ impl EagerJoin {
             reached: Timestamp::MIN,
             kept: Kept::default(),
             keys: Lines::new(KeyEncoder::new(&key_types)?, 0, Vec::new()),
-            indexes: [Box::new(Runs::default()), Box::new(Runs::default())],
+            indexes: [index::new(parts.index), index::new(parts.index)],
             new: Vec::new(),
             lookups: Vec::new(),
             found: Found::default(),

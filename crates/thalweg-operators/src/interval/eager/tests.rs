@@ -5,7 +5,10 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use thalweg_core::{Batch, Interval, KeyGroups, Operator, Timestamp};
-use thalweg_plan::node::{Distance, FrameBounds, JoinKind};
+use thalweg_plan::{
+    node::{Distance, FrameBounds, JoinKind},
+    settings::JoinIndex,
+};
 
 use super::{
     super::{
@@ -79,6 +82,7 @@ fn join(kind: JoinKind) -> Box<dyn Operator> {
         key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
         has_positions: false,
         allowed: Interval(0),
+        index: JoinIndex::Auto,
     };
     Box::new(EagerJoin::new(parts).unwrap())
 }

@@ -94,6 +94,7 @@ fn what_nobody_can_see_any_more_takes_no_memory() {
         key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
         has_positions: false,
         allowed: Interval(0),
+        index: JoinIndex::Auto,
     };
     let final_over = || Box::new(Over::new(over(Arc::clone(&output))).unwrap()) as Box<dyn Operator>;
     // All columns, a count, and a sum.
@@ -161,6 +162,7 @@ fn a_row_that_sees_very_many_others_lets_others_work() {
         key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
         has_positions: false,
         allowed: Interval(0),
+        index: JoinIndex::Auto,
     };
     let left: SchemaRef = Arc::new(Schema::new(fields()));
     let results = [fields(), vec![Field::new("a", DataType::Int64, true)]].concat();

@@ -21,6 +21,7 @@ use thalweg_memory::kernels::hash::hash_columns;
 use thalweg_plan::{
     node::{Distance, FrameBounds, JoinKind},
     parallel::share::Sharing,
+    settings::JoinIndex,
 };
 
 use super::{EagerJoin, EagerOver, Frame, Input, IntervalJoin, Over, join, over, pairs::Condition};
@@ -453,6 +454,7 @@ fn a_join_gives_the_pairs_of_nested_loops() {
         let (from, to) = *distances.choose(random).unwrap();
         let distance = Distance { from: Interval(from), to: Interval(to) };
         let has_condition = random.random_bool(0.5);
+        let index = JoinIndex::ALL.choose(random).unwrap();
         let count = random.random_range(0..300);
         let keys = *[1, 5, 40].choose(random).unwrap();
         let rows = rows(random, count, keys);
@@ -473,6 +475,7 @@ fn a_join_gives_the_pairs_of_nested_loops() {
             key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
             has_positions: seed % 2 == 0,
             allowed: Interval(0),
+            index: *index,
         };
         let make = || Box::new(IntervalJoin::new(parts(Arc::clone(&output))).unwrap()) as Box<dyn Operator>;
         let eager = || Box::new(EagerJoin::new(parts(with_op(&output))).unwrap()) as Box<dyn Operator>;
