@@ -20,10 +20,10 @@ mod arrivals;
 mod arriving;
 pub mod balance;
 mod bare;
-mod blocks;
 mod buffer;
 mod engine;
 mod expected;
+mod extremes;
 mod feed;
 pub mod flink;
 mod indexes;
@@ -64,7 +64,7 @@ pub fn run(report: &mut Report) -> Result<(), String> {
     for workload in sweep::workloads() {
         throughput(report, &workload, &sweep::ways(&workload))?;
     }
-    blocks::run(report)?;
+    extremes::run(report)?;
     indexes::run(report)?;
     teams::run(report)
 }

@@ -59,6 +59,11 @@ pub trait Slide: Send + Sync {
     /// The results of windows; `None` if these values cannot be followed.
     fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>>;
 
+    /// What it takes for each row and each window, about, where an accumulator takes 1 for each row of each window.
+    fn cost(&self) -> usize {
+        2
+    }
+
     /// Whether windows may have something [before](Windows::before) all rows.
     fn goes_on(&self) -> bool {
         false

@@ -156,17 +156,19 @@ impl Asked {
             false => (Vec::new(), vec![None; functions.len()]),
         };
         for looked in &mut frames {
-            let others = looked.calls.clone().filter(|call| summed[*call].is_none());
-            let (sliding, others): (Vec<_>, Vec<_>) =
-                others.partition(|call| is_incremental && functions[*call].slide().is_some());
+            let others: Vec<usize> = looked.calls.clone().filter(|call| summed[*call].is_none()).collect();
+            let merge = |calls: &[usize]| {
+                let merges = calls.iter().map(|call| can_merge(functions[*call].as_ref()));
+                Ok::<_, Error>(is_incremental && merges.collect::<Result<Vec<_>>>()?.into_iter().all(|merges| merges))
+            };
+            let picks = looked.calls.clone().any(|call| matches!(summed[call], Some(Summed::Row(_))));
+            // Rows need not be kept for ever where what they come to can be merged.
+            looked.has_past = looked.is_contiguous() && looked.frame.is_unbounded() && merge(&others)? && !picks;
+            let slides = |call: &usize| is_incremental && !looked.has_past && functions[*call].slide().is_some();
+            let (sliding, others): (Vec<_>, Vec<_>) = others.into_iter().partition(slides);
             looked.slides = !sliding.is_empty();
             looked.needs_all = !others.is_empty();
-            let merges = others.iter().map(|call| can_merge(functions[*call].as_ref()));
-            let merges = is_incremental && merges.collect::<Result<Vec<_>>>()?.into_iter().all(|merges| merges);
-            let picks = looked.calls.clone().any(|call| matches!(summed[call], Some(Summed::Row(_))));
-            looked.has_blocks = looked.needs_all && merges;
-            looked.has_past =
-                looked.is_contiguous() && looked.frame.is_unbounded() && merges && !looked.slides && !picks;
+            looked.has_blocks = looked.needs_all && merge(&others)?;
         }
         Ok(Self { functions, layout, frames, kinds, summed, is_base_seen })
     }
@@ -186,6 +188,12 @@ impl Asked {
     /// Whether an aggregate follows from totals where these are numbers for certain, and from the rows that are seen where not.
     pub fn may_be_unsure(&self, call: usize) -> bool {
         matches!(self.summed[call], Some(Summed::Rows | Summed::Total(_)))
+    }
+
+    /// What it takes to follow the windows of a frame: as [`Slide::cost`], of those that do so.
+    pub fn cost_of_following(&self, looked: &Looked) -> usize {
+        let slides = looked.calls.clone().filter_map(|call| self.slide(looked, call));
+        slides.map(Slide::cost).max().unwrap_or_default()
     }
 
     /// Whether times of rows are counted.
@@ -239,6 +247,11 @@ impl Asked {
         let has_span =
             |looked: &Looked| looked.is_contiguous() && looked.frame.has_span() && looked.has_base == self.is_base_seen;
         self.frames.iter().all(has_span) && self.summed.iter().all(is_total)
+    }
+
+    /// Whether two aggregates have the same arguments and filter.
+    pub fn takes_the_same(&self, call: usize, other: usize) -> bool {
+        self.layout.calls[call] == self.layout.calls[other]
     }
 
     /// Arguments and filter of an aggregate for these rows.

@@ -40,11 +40,16 @@ pub fn follow(
     stretch: Stretch<'_>,
 ) -> Result<Option<Vec<(usize, ArrayRef)>>> {
     let Stretch { rows, windows, own, lacks, past_of } = stretch;
+    let mut last = None;
     let results = calls.iter().map(|call| {
         let Some(slide) = asked.functions[*call].slide() else { return Ok(None) };
-        let (arguments, filter) = asked.gathered(*call, kept, rows)?;
+        // Several are often asked of one column.
+        let (_, (arguments, filter)) = match last.take().filter(|(other, _)| asked.takes_the_same(*call, *other)) {
+            Some(gathered) => last.insert(gathered),
+            None => last.insert((*call, asked.gathered(*call, kept, rows)?)),
+        };
         let before = past_of.map(|key| past.state(*call, key)).transpose()?.unwrap_or_default();
-        let windows = Windows { arguments: &arguments, filter: filter.as_ref(), windows, own, lacks, before: &before };
+        let windows = Windows { arguments, filter: filter.as_ref(), windows, own, lacks, before: &before };
         Ok(slide.results(&windows)?.map(|results| (*call, results)))
     });
     results.collect()

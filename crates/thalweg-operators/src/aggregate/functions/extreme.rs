@@ -4,20 +4,22 @@ use std::{any::Any, mem, sync::Arc};
 
 use arrow_array::ArrowNativeTypeOp;
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, LargeBinaryArray, PrimitiveArray, cast::AsArray,
-    downcast_primitive, types::*,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, LargeBinaryArray, PrimitiveArray, UInt32Array,
+    cast::AsArray, downcast_primitive, types::*,
 };
 use arrow_buffer::NullBuffer;
 use arrow_cast::cast;
 use arrow_schema::DataType;
+use arrow_select::take::take;
 use thalweg_core::{
     Result,
-    aggregate::{Accumulator, Signature},
+    aggregate::{Accumulator, Signature, Slide, Windows},
 };
 
 use super::{
     Function,
     rows::{alike, counting, each},
+    stacks,
 };
 
 /// The smallest or largest value: numbers and times by their order, floats with NaN above all, text by its bytes.
@@ -39,14 +41,62 @@ pub fn extreme(signature: &Signature<'_>) -> Option<Function> {
             })
         }};
     }
-    Some(match kind {
+    let function = match kind {
         DataType::Interval(_) => return None, // A month has no length to compare by.
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Binary | DataType::LargeBinary => {
             let kind = kind.clone();
             Function::new(signature, &state, move || Texts { is_max, kind: kind.clone(), values: Vec::new(), bytes: 0 })
         }
         kind => downcast_primitive!(kind => (values), _ => return None),
-    })
+    };
+    Some(function.with_slide(Best { is_max }))
+}
+
+/// Which value of a window is the smallest or largest.
+struct Best {
+    is_max: bool,
+}
+
+impl Slide for Best {
+    fn cost(&self) -> usize {
+        1
+    }
+
+    fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
+        let column = canonical(&windows.arguments[0])?;
+        let counting = counting(windows.arguments, windows.filter);
+        let counts = |row: usize| counting.as_ref().is_none_or(|counting| counting.value(row));
+        let is_max = self.is_max;
+        macro_rules! values {
+            ($primitive:ty) => {{
+                let values = column.as_primitive::<$primitive>().values();
+                let is_better = |a: u32, b: u32| {
+                    let (a, b) = (values[a as usize], values[b as usize]);
+                    if is_max { a.is_gt(b) } else { a.is_lt(b) }
+                };
+                stacks::best(windows, counts, is_better)
+            }};
+        }
+        macro_rules! texts {
+            ($column:expr) => {{
+                let column = $column;
+                let is_better = |a: u32, b: u32| {
+                    let [a, b]: [&[u8]; 2] = [a, b].map(|row| column.value(row as usize).as_ref());
+                    if is_max { a > b } else { a < b }
+                };
+                stacks::best(windows, counts, is_better)
+            }};
+        }
+        let rows = match column.data_type() {
+            DataType::Utf8 => texts!(column.as_string::<i32>()),
+            DataType::LargeUtf8 => texts!(column.as_string::<i64>()),
+            DataType::Utf8View => texts!(column.as_string_view()),
+            DataType::Binary => texts!(column.as_binary::<i32>()),
+            DataType::LargeBinary => texts!(column.as_binary::<i64>()),
+            kind => downcast_primitive!(kind => (values), _ => return Ok(None)),
+        };
+        Ok(Some(take(&column, &UInt32Array::from(rows), None)?))
+    }
 }
 
 struct Values<T: ArrowPrimitiveType> {

@@ -6,7 +6,7 @@
 //! * [`count`] has `count`
 //! * [`whole`] has `sum` and `avg` of integers and decimals
 //! * [`float`] has `sum` and `avg` of floats
-//! * [`extreme`] has `min` and `max`
+//! * [`extreme`] has `min` and `max`, [`stacks`] how they follow windows
 //! * [`median`] has `median`
 //! * [`logical`] has `bool_and` and `bool_or`
 //! * [`moments`] has variances, covariances, correlation and linear regression
@@ -24,6 +24,7 @@ mod logical;
 mod median;
 mod moments;
 mod rows;
+mod stacks;
 #[cfg(test)]
 mod testing;
 mod whole;

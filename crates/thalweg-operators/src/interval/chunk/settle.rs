@@ -39,7 +39,7 @@ impl Chunk {
         let all = first..ends[same - 1].max(first);
         let seen = starts.iter().zip(ends).map(|(start, end)| end - start).sum();
         let blocks_pay = looked.has_blocks && blocks::pay(same, all.len(), seen);
-        let following_pays = looked.slides && seen > 2 * (all.len() + same);
+        let following_pays = looked.slides && seen > asked.cost_of_following(looked) * (all.len() + same);
         let unsure: Vec<usize> = (0..same).filter(|place| self.unsure[frame].has(order[*place] as usize)).collect();
         let can_follow =
             |call: &usize| asked.functions[*call].slide().is_some_and(|slide| !looked.has_past || slide.goes_on());

@@ -1,4 +1,4 @@
-//! Minima and maxima over windows of more and more rows: from states of blocks of rows, and, beside it, from all rows of each window.
+//! Minima and maxima over windows of more and more rows: in two stacks, and, beside it, from all rows of each window.
 
 use arrow_array::{Array, RecordBatch, cast::AsArray, types::*};
 use serde_json::json;
@@ -17,7 +17,7 @@ const WINDOWS: [i64; 6] = [4, 16, 64, 256, 1_024, 4_096];
 const KEYS: u32 = 10;
 
 /// The two ways, with what is set for them.
-const WAYS: [(&str, &str); 2] = [("blocks", ""), ("all rows", engine::ALL_ROWS)];
+const WAYS: [(&str, &str); 2] = [("sliding", ""), ("all rows", engine::ALL_ROWS)];
 
 /// Measures each window in both ways.
 pub fn run(report: &mut Report) -> Result<(), String> {
