@@ -11,8 +11,8 @@
 //! * [`latency`]: how long results take, and [`plot`]: that as a picture; [`balance`]: who has how much to do, as a picture
 //! * [`sweep`]: what each parameter does
 //! * [`flink`]: Apache Flink's interval join beside
-//! * [`engine`]: the same question as SQL, [`arriving`]: where it counts how long results take, [`blocks`]: minima and maxima, as SQL,
-//!   and [`teams`]: one key
+//! * [`engine`]: the same question as SQL, [`arriving`]: where it counts how long results take, [`extremes`]: minima and maxima, as SQL,
+//!   [`indexes`]: pairs at once, and [`teams`]: one key
 //!
 //! Source: Zhang et al., "Scalable Online Interval Join on Modern Multicore Processors in OpenMLDB", §III to §V.
 
