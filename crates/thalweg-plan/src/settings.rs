@@ -498,6 +498,7 @@ mod tests {
             "query-cluster",
             "two",
             "false",
+            "skip-list",
             "false",
             "500 ms",
             "50 %",

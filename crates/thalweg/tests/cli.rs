@@ -385,6 +385,17 @@ fn plans_are_explained_and_nothing_is_run() {
 }
 
 #[test]
+fn minima_over_a_few_rows_follow_their_windows() {
+    let sql = "CREATE TABLE g (k BIGINT, v BIGINT, ts AS to_timestamp_seconds(k), WATERMARK FOR ts AS ts) WITH ('connector' = 'generator', \
+               'number-of-rows' = '1000', 'fields.k.kind' = 'sequence'); \
+               SELECT min(v) OVER w FROM g WINDOW w AS (PARTITION BY k % 3 ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)";
+    let ran = thalweg(&["explain", "--analyze", "--json", "--parallelism", "1", "-c", sql]).stdout;
+    let ran: serde_json::Value = serde_json::from_str(&ran).unwrap();
+    let over = ran["ran"].as_object().unwrap().iter().find(|(node, _)| node.starts_with("Over")).unwrap().1;
+    assert!(over["results_from"]["sliding"].as_u64() > Some(900), "{over}");
+}
+
+#[test]
 fn a_plan_says_where_joins_find_the_partners_of_a_row() {
     let table = |name: &str| {
         format!(

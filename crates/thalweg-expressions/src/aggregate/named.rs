@@ -62,6 +62,10 @@ impl Slide for Named {
         blame(&self.text, self.inner.slide().map_or(Ok(None), |slide| slide.results(windows)))
     }
 
+    fn cost(&self) -> usize {
+        self.inner.slide().map_or(0, |slide| slide.cost())
+    }
+
     fn goes_on(&self) -> bool {
         self.inner.slide().is_some_and(|slide| slide.goes_on())
     }

@@ -21,12 +21,22 @@ pub struct SkipList {
     free: Vec<u32>,
     /// There are keys with smaller numbers than this.
     keys: u32,
+    /// Where the last lookup ended that is not done.
+    left: Left,
+}
+
+/// So many rows were found for a lookup; and the time of the last one, of which there were so many among them.
+#[derive(Clone, Copy, Default)]
+struct Left {
+    rows: usize,
+    time: i64,
+    of_time: usize,
 }
 
 impl Default for SkipList {
     fn default() -> Self {
         let writer = Writer::default();
-        Self { reader: writer.reader(), writer, rows: Vec::new(), free: Vec::new(), keys: 0 }
+        Self { reader: writer.reader(), writer, rows: Vec::new(), free: Vec::new(), keys: 0, left: Left::default() }
     }
 }
 
@@ -55,13 +65,24 @@ impl Index for SkipList {
     fn find(&mut self, lookups: &[Lookup], mut skip: usize, most: usize, found: &mut Found) {
         let (view, most) = (self.reader.pin(), found.rows.len() + most);
         for Lookup { key, from, to } in lookups {
-            let mut range = view.range((*key).into(), *from..=*to).skip(std::mem::take(&mut skip)).peekable();
+            // Nobody passes the rows again that were found before.
+            let mut left = match skip > 0 && skip == self.left.rows {
+                true => self.left,
+                false => Left { time: *from, ..Left::default() },
+            };
+            let known = std::mem::take(&mut skip);
+            let mut range = view.range((*key).into(), left.time..=*to).skip(left.of_time).peekable();
             while found.rows.len() < most
-                && let Some((_, place)) = range.next()
+                && let Some((time, place)) = range.next()
             {
-                found.rows.push(self.rows[place as usize]);
+                let of_time = if time == left.time { left.of_time } else { 0 };
+                left = Left { rows: left.rows + 1, time, of_time: of_time + 1 };
+                if left.rows > known {
+                    found.rows.push(self.rows[place as usize]);
+                }
             }
             if range.peek().is_some() {
+                self.left = left;
                 return;
             }
             found.ends.push(found.rows.len());
