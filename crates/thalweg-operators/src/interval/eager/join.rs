@@ -303,22 +303,22 @@ impl Operator for EagerJoin {
         let Taken { arrivals, keys, columns } = input.taken(&batch, &mut self.kept.spare)?;
         let (numbers, are_lonely) = self.number(&keys, count)?;
         let batch = self.kept.keep(columns, count);
-        for (row, is_lonely) in are_lonely.into_iter().enumerate() {
+        for (row, is_lonely) in are_lonely.iter().enumerate() {
             let at = At { batch, row: row as u32 };
             let (time, position) = (arrivals.times[row], arrivals.positions[row]);
             let rank = if may_be_guests && !own.contains(&row) { GUEST } else { 0 };
             self.new.push(Entry { time, position, key: numbers[row], rank, at });
-            if is_lonely {
+            if *is_lonely {
                 self.lonely.push(at);
             }
         }
         self.lookups = self.new.iter().map(|row| self.around(row)).collect();
+        let index = &mut self.indexes[self.side];
         match self.lonely.is_empty() {
-            true => self.indexes[self.side].insert(&self.new),
+            true => index.insert(&self.new),
             false => {
-                let lonely: HashSet<At> = self.lonely.iter().copied().collect();
-                let others = self.new.iter().filter(|row| !lonely.contains(&row.at));
-                self.indexes[self.side].insert(&others.copied().collect::<Vec<_>>());
+                let others = self.new.iter().zip(are_lonely).filter(|(_, is_lonely)| !is_lonely);
+                index.insert(&others.map(|(row, _)| *row).collect::<Vec<_>>());
             }
         }
         self.resume(out)
@@ -483,8 +483,9 @@ impl State for EagerJoin {
 
     fn bytes(&self) -> usize {
         let indexes: usize = self.indexes.iter().map(|index| index.bytes()).sum();
-        let new = self.new.capacity() * size_of::<Entry>() + self.lonely.capacity() * size_of::<At>();
-        self.kept.bytes() + self.keys.bytes() + indexes + new
+        let new = (self.new.capacity() + self.found.rows.capacity()) * size_of::<Entry>();
+        let lookups = self.lookups.capacity() * size_of::<Lookup>() + self.lonely.capacity() * size_of::<At>();
+        self.kept.bytes() + self.keys.bytes() + indexes + new + lookups
     }
 
     fn held(&self) -> Vec<Held> {

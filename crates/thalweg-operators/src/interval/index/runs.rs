@@ -12,7 +12,10 @@ use std::ops::Range;
 
 use thalweg_memory::simd::prefetch;
 
-use super::{super::entry::Entry, Found, Index, Lookup, Place};
+use super::{
+    super::{entry::Entry, lines::search},
+    Found, Index, Lookup, Place,
+};
 
 /// That time passes counts as so many rows.
 const PASSING: usize = 16;
@@ -140,7 +143,10 @@ impl<T: Row> Run<T> {
         if self.leaf(leaf).len() == LEAF {
             // What comes in order fills leaves.
             let stay = if leaf == self.earlier.len() && at == LEAF { LEAF } else { LEAF / 2 };
-            let upper = self.leaf_mut(leaf).split_off(stay);
+            let upper = match stay {
+                LEAF => Vec::with_capacity(LEAF),
+                _ => self.leaf_mut(leaf).split_off(stay),
+            };
             match leaf == self.earlier.len() {
                 true => {
                     let lower = std::mem::replace(&mut self.last, upper);
@@ -238,9 +244,15 @@ impl<T: Row> Runs<T> {
     /// Changes the same rows, whose places stay as they are.
     pub fn change_between(&mut self, key: u32, from: i64, to: i64, mut change: impl FnMut(&mut T)) {
         let Some(run) = self.runs.get_mut(key as usize) else { return };
-        let spans: Vec<_> = run.between(from, to).collect();
-        for (leaf, rows) in spans {
-            run.leaf_mut(leaf)[rows].iter_mut().for_each(&mut change);
+        for leaf in run.leaf_of(|first| first.0 < from)..=run.earlier.len() {
+            let rows = run.leaf_mut(leaf);
+            // They are not far from the end, as a rule.
+            let start = search(rows, rows.len(), |row| row.time() < from);
+            let end = search(rows, start, |row| row.time() <= to).max(start);
+            rows[start..end].iter_mut().for_each(&mut change);
+            if end < rows.len() {
+                return;
+            }
         }
     }
 
