@@ -49,16 +49,17 @@ impl Answers {
     ) {
         // Those up to here are marked.
         let mut marked = i64::MIN;
-        for time in times {
+        let ranges = times.filter_map(|time| {
             let first = time.saturating_add(seen_from.0).max(marked);
             let last = seen_from.1.map_or(i64::MAX, |to| time.saturating_add(to));
-            self.runs.change_between(key, first, last, |row| {
-                if !std::mem::replace(&mut row.is_stale, true) {
-                    found.push(row.base);
-                }
-            });
             marked = last.saturating_add(1);
-        }
+            (first <= last).then_some((first, last))
+        });
+        self.runs.change_between(key, ranges, |row| {
+            if !std::mem::replace(&mut row.is_stale, true) {
+                found.push(row.base);
+            }
+        });
     }
 
     /// The time of the last row of a key.
@@ -66,11 +67,16 @@ impl Answers {
         self.runs.last(key).map(|row| row.base.time)
     }
 
-    /// Where the aggregates lie that were last given for a row, if some were. It is not marked any more.
-    pub fn given(&mut self, base: &Entry) -> Option<At> {
-        let row = self.runs.get(base)?;
-        row.is_stale = false;
-        Some(row.given)
+    /// Where the aggregates lie that were last given for each row, if some were. They are not marked any more.
+    pub fn given(&mut self, bases: &[Entry]) -> Vec<Option<At>> {
+        let runs = &mut self.runs;
+        let given = bases.iter().enumerate().map(|(number, base)| {
+            runs.prefetch(|ahead| Some(bases.get(number + ahead)?.key));
+            let row = runs.get(base)?;
+            row.is_stale = false;
+            Some(row.given)
+        });
+        given.collect()
     }
 
     /// The row of a key with this time and position, if its result may change, and where the aggregates lie that were last given for it.
@@ -95,6 +101,7 @@ impl Answers {
         }
         let batch = self.given.keep(columns, bases.len());
         for (base, row) in bases.iter().zip(0..) {
+            self.runs.prefetch(|ahead| Some(bases.get(row as usize + ahead)?.key));
             let before = self.runs.put(Answered { base: *base, given: At { batch, row }, is_stale: false });
             let Some(before) = before else { continue };
             self.given.release(before.given);

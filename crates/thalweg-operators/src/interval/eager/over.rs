@@ -192,7 +192,7 @@ impl EagerOver {
         let Self { over, answers, corrections, .. } = self;
         let mut found = over.chunk.aggregates(&over.ready[computed.clone()], &over.asked, &over.past, &over.kept)?;
         let bases = over.ready[computed].to_vec();
-        let given: Vec<Option<At>> = bases.iter().map(|base| answers.given(base)).collect();
+        let given = answers.given(&bases);
         if let Some(corrections) = corrections {
             found.extend(corrections.latest(&bases, &given, answers, &over.asked, &over.kept)?);
         }

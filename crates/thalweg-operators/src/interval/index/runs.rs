@@ -29,8 +29,8 @@ const LEAF: usize = if cfg!(test) { 8 } else { 512 };
 /// So many keys ahead their memory is asked for, where there are too many for the caches: what is known of a key, then its last rows.
 const AHEAD: [usize; 2] = [16, 8];
 
-/// So few keys stay in the caches.
-const FEW: usize = 4096;
+/// What is known of so few keys stays in the fastest cache.
+const FEW: usize = 256;
 
 /// What there is of a row.
 pub trait Row: Copy {
@@ -70,16 +70,20 @@ pub struct Runs<T> {
     grown: usize,
 }
 
-/// The rows of a key.
+/// The rows of a key. There may be millions of keys with few rows, so that it is short.
 #[derive(Debug)]
 struct Run<T> {
-    /// Leaves, of which none is empty, before the last rows.
-    earlier: Vec<Leaf<T>>,
+    /// Leaves before the last rows, where there are many rows.
+    earlier: Option<Box<Earlier<T>>>,
     /// The last rows: all, where there are few.
     last: Vec<T>,
-    /// In which leaf the row is behind the one that was last looked for, and where: rows are looked for one after the other.
-    next: (usize, usize),
+    /// In which leaf a row would be that follows the one that was last looked for, and where: rows are looked for one after the other.
+    near: (u32, u32),
 }
+
+/// Leaves, at least one, of which none is empty.
+#[derive(Debug)]
+struct Earlier<T>(Vec<Leaf<T>>);
 
 /// Some rows of a key that follow each other.
 #[derive(Debug)]
@@ -97,44 +101,72 @@ impl<T: Row> Leaf<T> {
 
 impl<T> Default for Run<T> {
     fn default() -> Self {
-        Self { earlier: Vec::new(), last: Vec::new(), next: (0, 0) }
+        Self { earlier: None, last: Vec::new(), near: (0, 0) }
     }
 }
 
 impl<T: Row> Run<T> {
+    fn earlier(&self) -> &[Leaf<T>] {
+        self.earlier.as_ref().map_or(&[], |earlier| &earlier.0)
+    }
+
+    fn earlier_mut(&mut self) -> &mut [Leaf<T>] {
+        self.earlier.as_mut().map_or(&mut [], |earlier| &mut earlier.0)
+    }
+
     /// The rows of a leaf; behind the earlier ones come the last rows.
     fn leaf(&self, leaf: usize) -> &[T] {
-        self.earlier.get(leaf).map_or(&self.last, |leaf| &leaf.rows)
+        self.earlier().get(leaf).map_or(&self.last, |leaf| &leaf.rows)
     }
 
     fn leaf_mut(&mut self, leaf: usize) -> &mut Vec<T> {
-        self.earlier.get_mut(leaf).map_or(&mut self.last, |leaf| &mut leaf.rows)
+        let Self { earlier, last, .. } = self;
+        let earlier = earlier.as_mut().and_then(|earlier| earlier.0.get_mut(leaf));
+        earlier.map_or(last, |leaf| &mut leaf.rows)
+    }
+
+    /// Where the first row of a leaf stands.
+    fn first(&self, leaf: usize) -> Option<Place> {
+        match self.earlier().get(leaf) {
+            Some(leaf) => Some(leaf.first),
+            None => self.last.first().map(Row::place),
+        }
     }
 
     /// The leaf that has the last row, or would have it, of those that something is true of: it is of the first ones and of no others.
-    fn leaf_of(&self, is_before: impl Fn(Place) -> bool) -> usize {
-        if self.last.first().is_none_or(|row| is_before(row.place())) {
-            return self.earlier.len();
+    /// It is this one, as a rule.
+    fn leaf_of(&self, near: usize, is_before: impl Fn(Place) -> bool) -> usize {
+        let count = self.earlier().len();
+        let begins_before = |leaf: usize| self.first(leaf).is_none_or(&is_before);
+        if near <= count && (near == 0 || begins_before(near)) && (near == count || !begins_before(near + 1)) {
+            return near;
         }
-        self.earlier.partition_point(|leaf| is_before(leaf.first)).saturating_sub(1)
+        match begins_before(count) {
+            true => count,
+            false => self.earlier().partition_point(|leaf| is_before(leaf.first)).saturating_sub(1),
+        }
     }
 
     /// Where a row is, or where it would be.
     fn find(&mut self, place: Place) -> Result<(usize, usize), (usize, usize)> {
-        let (leaf, row) = self.next;
-        let is_next = leaf <= self.earlier.len() && self.leaf(leaf).get(row).is_some_and(|row| row.place() == place);
+        let (near, row) = (self.near.0 as usize, self.near.1 as usize);
+        let is_next = near <= self.earlier().len() && self.leaf(near).get(row).is_some_and(|row| row.place() == place);
         let found = match self.last.last() {
-            _ if is_next => Ok(self.next),
+            _ if is_next => Ok((near, row)),
             // What comes last stands behind all, as a rule.
-            Some(last) if last.place() < place => Err((self.earlier.len(), self.last.len())),
+            Some(last) if last.place() < place => Err((self.earlier().len(), self.last.len())),
             _ => {
-                let leaf = self.leaf_of(|first| first <= place);
-                let found = self.leaf(leaf).binary_search_by_key(&place, Row::place);
-                found.map(|row| (leaf, row)).map_err(|row| (leaf, row))
+                let leaf = self.leaf_of(near, |first| first <= place);
+                let rows = self.leaf(leaf);
+                let row = search(rows, if leaf == near { row } else { rows.len() }, |row| row.place() < place);
+                let is_there = rows.get(row).is_some_and(|row| row.place() == place);
+                if is_there { Ok((leaf, row)) } else { Err((leaf, row)) }
             }
         };
-        let (Ok((leaf, row)) | Err((leaf, row))) = found;
-        self.next = (leaf, row + 1);
+        self.near = match found {
+            Ok((leaf, row)) => (leaf as u32, row as u32 + 1),
+            Err((leaf, row)) => (leaf as u32, row as u32),
+        };
         found
     }
 
@@ -142,27 +174,25 @@ impl<T: Row> Run<T> {
     fn insert(&mut self, (mut leaf, mut at): (usize, usize), row: T) {
         if self.leaf(leaf).len() == LEAF {
             // What comes in order fills leaves.
-            let stay = if leaf == self.earlier.len() && at == LEAF { LEAF } else { LEAF / 2 };
+            let stay = if leaf == self.earlier().len() && at == LEAF { LEAF } else { LEAF / 2 };
             let upper = match stay {
                 LEAF => Vec::with_capacity(LEAF),
                 _ => self.leaf_mut(leaf).split_off(stay),
             };
-            match leaf == self.earlier.len() {
-                true => {
-                    let lower = std::mem::replace(&mut self.last, upper);
-                    self.earlier.push(Leaf::new(lower));
-                }
-                false => self.earlier.insert(leaf + 1, Leaf::new(upper)),
+            let Earlier(earlier) = &mut **self.earlier.get_or_insert_with(|| Box::new(Earlier(Vec::new())));
+            match leaf == earlier.len() {
+                true => earlier.push(Leaf::new(std::mem::replace(&mut self.last, upper))),
+                false => earlier.insert(leaf + 1, Leaf::new(upper)),
             }
             // A row between both goes to the lower one, unless nothing is in the other.
             if at > stay || stay == LEAF {
                 (leaf, at) = (leaf + 1, at - stay);
             }
-            self.next = (leaf, at + 1);
         }
+        self.near = (leaf as u32, at as u32 + 1);
         self.leaf_mut(leaf).insert(at, row);
         if at == 0
-            && let Some(leaf) = self.earlier.get_mut(leaf)
+            && let Some(leaf) = self.earlier_mut().get_mut(leaf)
         {
             leaf.first = row.place();
         }
@@ -170,12 +200,9 @@ impl<T: Row> Run<T> {
 
     /// The rows with a time in a range of which both ends are included: which of each leaf.
     fn between(&self, from: i64, to: i64) -> impl Iterator<Item = (usize, Range<usize>)> {
-        let begins = move |leaf: usize| match self.earlier.get(leaf) {
-            Some(leaf) => leaf.first.0 <= to,
-            None => self.last.first().is_some_and(|row| row.time() <= to),
-        };
-        let first = self.leaf_of(|first| first.0 < from);
-        (first..=self.earlier.len()).take_while(move |leaf| begins(*leaf)).map(move |number| {
+        let begins = move |leaf: usize| self.first(leaf).is_some_and(|first| first.0 <= to);
+        let first = self.leaf_of(self.earlier().len(), |first| first.0 < from);
+        (first..=self.earlier().len()).take_while(move |leaf| begins(*leaf)).map(move |number| {
             let leaf = self.leaf(number);
             let start = if number == first { leaf.partition_point(|row| row.time() < from) } else { 0 };
             let ends_behind = leaf.last().is_some_and(|row| row.time() > to);
@@ -185,11 +212,12 @@ impl<T: Row> Run<T> {
     }
 
     fn iter(&self) -> impl Iterator<Item = &T> {
-        self.earlier.iter().flat_map(|leaf| &leaf.rows).chain(&self.last)
+        self.earlier().iter().flat_map(|leaf| &leaf.rows).chain(&self.last)
     }
 
     fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.earlier.iter_mut().flat_map(|leaf| &mut leaf.rows).chain(&mut self.last)
+        let Self { earlier, last, .. } = self;
+        earlier.iter_mut().flat_map(|earlier| &mut earlier.0).flat_map(|leaf| &mut leaf.rows).chain(last)
     }
 
     fn is_empty(&self) -> bool {
@@ -199,14 +227,17 @@ impl<T: Row> Run<T> {
     /// Drops rows with a time before `end`.
     fn expire(&mut self, end: i64, mut gone: impl FnMut(T)) {
         let is_old = |leaf: &Leaf<T>| leaf.rows.last().is_some_and(|row| row.time() < end);
-        if !self.earlier.is_empty() {
-            let old = self.earlier.iter().take_while(|leaf| is_old(leaf)).count();
-            self.earlier.drain(..old).flat_map(|leaf| leaf.rows).for_each(&mut gone);
+        if let Some(Earlier(earlier)) = self.earlier.as_deref_mut() {
+            let old = earlier.iter().take_while(|leaf| is_old(leaf)).count();
+            earlier.drain(..old).flat_map(|leaf| leaf.rows).for_each(&mut gone);
+            if earlier.is_empty() {
+                self.earlier = None;
+            }
         }
         let first = self.leaf_mut(0);
         let old = first.partition_point(|row| row.time() < end);
         first.drain(..old).for_each(&mut gone);
-        match self.earlier.first_mut() {
+        match self.earlier_mut().first_mut() {
             Some(leaf) => leaf.first = leaf.rows[0].place(),
             None => {
                 let room = self.last.len().max(ROOM);
@@ -218,8 +249,9 @@ impl<T: Row> Run<T> {
     }
 
     fn bytes(&self) -> usize {
-        let earlier: usize = self.earlier.iter().map(|leaf| leaf.rows.capacity()).sum();
-        (earlier + self.last.capacity()) * size_of::<T>() + self.earlier.capacity() * size_of::<Leaf<T>>()
+        let rows: usize = self.earlier().iter().map(|leaf| leaf.rows.capacity()).sum();
+        let leaves = self.earlier.as_ref().map_or(0, |earlier| earlier.0.capacity());
+        (rows + self.last.capacity()) * size_of::<T>() + leaves * size_of::<Leaf<T>>()
     }
 }
 
@@ -241,17 +273,28 @@ impl<T: Row> Runs<T> {
         run.into_iter().flat_map(move |run| run.between(from, to).map(|(leaf, rows)| &run.leaf(leaf)[rows]))
     }
 
-    /// Changes the same rows, whose places stay as they are.
-    pub fn change_between(&mut self, key: u32, from: i64, to: i64, mut change: impl FnMut(&mut T)) {
+    /// Changes the rows of a key with a time in some ranges of which both ends are included, which ascend and do not overlap. Their places stay
+    /// as they are.
+    pub fn change_between(
+        &mut self,
+        key: u32,
+        ranges: impl Iterator<Item = (i64, i64)>,
+        mut change: impl FnMut(&mut T),
+    ) {
         let Some(run) = self.runs.get_mut(key as usize) else { return };
-        for leaf in run.leaf_of(|first| first.0 < from)..=run.earlier.len() {
-            let rows = run.leaf_mut(leaf);
-            // They are not far from the end, as a rule.
-            let start = search(rows, rows.len(), |row| row.time() < from);
-            let end = search(rows, start, |row| row.time() <= to).max(start);
-            rows[start..end].iter_mut().for_each(&mut change);
-            if end < rows.len() {
-                return;
+        // The first is not far from the end, as a rule, and the others not far behind it.
+        let mut near = (run.earlier().len(), run.last.len());
+        for (from, to) in ranges {
+            let first = run.leaf_of(near.0, |first| first.0 < from);
+            for leaf in first..=run.earlier().len() {
+                let rows = run.leaf_mut(leaf);
+                let start = search(rows, if leaf == near.0 { near.1 } else { rows.len() }, |row| row.time() < from);
+                let end = search(rows, start, |row| row.time() <= to).max(start);
+                rows[start..end].iter_mut().for_each(&mut change);
+                near = (leaf, end);
+                if end < rows.len() {
+                    break;
+                }
             }
         }
     }
@@ -282,7 +325,7 @@ impl<T: Row> Runs<T> {
     }
 
     /// Asks for the memory of some of the keys that are next, by how far these are ahead.
-    fn prefetch(&self, key: impl Fn(usize) -> Option<u32>) {
+    pub fn prefetch(&self, key: impl Fn(usize) -> Option<u32>) {
         if self.runs.len() <= FEW {
             return;
         }
