@@ -72,13 +72,9 @@ struct Drawn<'a> {
 fn lines(drawn: &Drawn<'_>, id: NodeId, lead: &str, below: &str, out: &mut String) {
     let planned = drawn.plan.node(id);
     let (number, subquery) = place(drawn.cut, id);
-    let by = drawn.notes.computed.get(&id).map(|by| by.names()).filter(|names| !names.is_empty());
-    let by = by.map(|names| format!(", {}", names.join(" and "))).unwrap_or_default();
     let what = describe(drawn.plan, id);
-    let partners = drawn.notes.partners.get(&id).map(|from| format!("partners from {from}"));
-    let found = windows(drawn.plan, id, drawn.notes).into_iter().chain(partners);
-    let found: String = found.map(|found| format!("; {found}")).collect();
-    writeln!(out, "{lead}{what}  [subquery {number} × {subquery}{by}{found}]").expect("a string takes all");
+    let how = how(drawn.plan, id, drawn.notes).map(|how| format!(", {how}")).unwrap_or_default();
+    writeln!(out, "{lead}{what}  [subquery {number} × {subquery}{how}]").expect("a string takes all");
     let mut below = below.to_string();
     if let Some(how) = exchanged(drawn.plan, drawn.cut, id, drawn.notes) {
         writeln!(out, "{below}└─ {how}").expect("a string takes all");
@@ -89,6 +85,28 @@ fn lines(drawn: &Drawn<'_>, id: NodeId, lead: &str, below: &str, out: &mut Strin
         let (branch, rest) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         lines(drawn, *input, &format!("{below}{branch}"), &format!("{below}{rest}"), out);
     }
+}
+
+/// What computes a node, and where what it looks for is found: `kernels; sum(v), count(*) from running totals`.
+pub(crate) fn how(plan: &Plan, id: NodeId, notes: &Notes) -> Option<String> {
+    let by = notes.computed.get(&id).map(|by| by.names()).filter(|names| !names.is_empty());
+    let by = by.map(|names| names.join(" and "));
+    let partners = notes.partners.get(&id).map(|from| format!("partners from {from}"));
+    let parts: Vec<String> = by.into_iter().chain(windows(plan, id, notes)).chain(partners).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// The same as members of a node's object.
+pub(crate) fn how_json(plan: &Plan, id: NodeId, notes: &Notes, node: &mut Value) {
+    node["computed_by"] = json!(notes.computed.get(&id).map(|by| by.names()).unwrap_or_default());
+    node["aggregates_from"] = json!(windows(plan, id, notes));
+    node["partners_from"] = json!(notes.partners.get(&id));
+}
+
+/// What a node does and how, in the lines of a graph's box.
+pub(crate) fn described(plan: &Plan, id: NodeId, notes: &Notes) -> String {
+    let how = how(plan, id, notes).map(|how| format!("\n[{how}]")).unwrap_or_default();
+    describe(plan, id) + &how
 }
 
 /// How aggregates over the rows around each row are found: `sum(v), count(*) from running totals`.
@@ -111,7 +129,7 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
     let cut = parallelize(plan);
     let nodes = plan.nodes().map(|(id, planned)| {
         let field = |f: &arrow_schema::FieldRef| json!({"name": f.name(), "type": sql_name(f.data_type()), "nullable": f.is_nullable()});
-        json!({
+        let mut node = json!({
             "id": id.0,
             "node": planned.node.name(),
             "detail": detail(plan, id),
@@ -120,10 +138,9 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
             "time": planned.schema.time.map(|column| planned.schema.columns.field(column).name()),
             "bounded": planned.schema.is_bounded,
             "subquery": place(&cut, id).0,
-            "computed_by": notes.computed.get(&id).map(|by| by.names()).unwrap_or_default(),
-            "aggregates_from": windows(plan, id, notes),
-            "partners_from": notes.partners.get(&id),
-        })
+        });
+        how_json(plan, id, notes, &mut node);
+        node
     });
     let subqueries = cut.subqueries.iter().enumerate().map(|(number, subquery)| {
         json!({
@@ -176,7 +193,7 @@ pub fn dot(plan: &Plan, notes: &Notes) -> String {
         writeln!(out, "  subgraph cluster_{number} {{\n    label=\"subquery {number} × {}\";", subquery.instances)
             .expect("a string takes all");
         for id in &subquery.nodes {
-            writeln!(out, "    n{} [label={:?}];", id.0, describe(plan, *id)).expect("a string takes all");
+            writeln!(out, "    n{} [label={:?}];", id.0, described(plan, *id, notes)).expect("a string takes all");
         }
         out.push_str("  }\n");
     }

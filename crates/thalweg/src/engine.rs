@@ -182,20 +182,22 @@ impl Engine {
 /// The plan as text, as JSON or as a graph.
 pub fn explain(plan: &Plan, format: ExplainFormat) -> String {
     let plan = &local::as_run(plan);
+    let notes = notes::notes(plan);
     match format {
-        ExplainFormat::Text => render::text(plan, &notes::notes(plan)),
-        ExplainFormat::Json => format!("{:#}", render::json(plan, &notes::notes(plan))),
-        ExplainFormat::Dot => render::dot(plan, &notes::notes(plan)),
+        ExplainFormat::Text => render::text(plan, &notes),
+        ExplainFormat::Json => format!("{:#}", render::json(plan, &notes)),
+        ExplainFormat::Dot => render::dot(plan, &notes),
     }
 }
 
 /// The plan's subqueries, how many instances each has and why, as text, as JSON or as a graph.
 pub fn explain_parallel(plan: &Plan, format: ExplainFormat) -> String {
     let plan = &local::as_run(plan);
+    let notes = notes::notes(plan);
     match format {
-        ExplainFormat::Text => parallel::explain::text(plan),
-        ExplainFormat::Json => format!("{:#}", parallel::explain::json(plan, &notes::notes(plan))),
-        ExplainFormat::Dot => parallel::explain::dot(plan),
+        ExplainFormat::Text => parallel::explain::text(plan, &notes),
+        ExplainFormat::Json => format!("{:#}", parallel::explain::json(plan, &notes)),
+        ExplainFormat::Dot => parallel::explain::dot(plan, &notes),
     }
 }
 

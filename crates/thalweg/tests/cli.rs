@@ -414,7 +414,11 @@ fn a_plan_says_where_joins_find_the_partners_of_a_row() {
         let sql = format!("{settings}{join}{emission}");
         let text = thalweg(&["explain", "-c", &sql]).stdout;
         let line = text.lines().find(|line| line.contains("IntervalJoin")).unwrap_or_else(|| panic!("{text}"));
-        assert!(line.ends_with(&format!("; partners from {from}]")), "{line}");
+        assert!(line.ends_with(&format!("partners from {from}]")), "{line}");
+        for shown in [&["--parallel"][..], &["--dot"], &["--parallel", "--dot"]] {
+            let text = thalweg(&[&["explain", "-c", &sql], shown].concat()).stdout;
+            assert!(text.contains(&format!("[partners from {from}]")), "{text}");
+        }
         let json: serde_json::Value =
             serde_json::from_str(&thalweg(&["explain", "--json", "-c", &sql]).stdout).unwrap();
         let joins: Vec<_> =
@@ -479,9 +483,9 @@ fn instances(plan: &serde_json::Value) -> Vec<u64> {
 fn the_parallel_plan_is_explained_in_every_format() {
     let text = thalweg(&["explain", "--parallel", "-c", CASCADE]).stdout;
     assert!(text.starts_with("subquery-cluster, parallelism 8, "), "{text}");
-    assert!(text.contains("0 dealt in turn\n          Partial by k % 10 compute count(*)\n"), "{text}");
+    assert!(text.contains("0 dealt in turn\n          Partial by k % 10 compute count(*)  [kernels and DataFusion]\n"), "{text}");
     assert!(text.contains("1 by key k % 10, 128 key groups; merged by arrival\n"), "{text}");
-    assert!(text.contains("          Partial by count(*) compute count(*)\n"), "{text}");
+    assert!(text.contains("          Partial by count(*) compute count(*)  [kernels]\n"), "{text}");
     assert!(text.contains("2 by key n, 128 key groups; merged by arrival\n"), "{text}");
     assert!(text.contains("3 all to one; merged by arrival\n          Sink result\n"), "{text}");
     let dot = thalweg(&["explain", "--parallel", "--dot", "-c", CASCADE]).stdout;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Node, NodeId, Plan,
-    render::{Notes, describe, exchange},
+    render::{Notes, describe, described, exchange, how, how_json},
     settings::Merge,
     written,
 };
@@ -37,9 +37,9 @@ struct Explained<'a> {
 ///        0          4     1.31   100 %       7.0  estimated  reads 4 partitions
 ///           Source s (memory, 4 partitions)
 ///        1          4     2.60    33 %      10.6  estimated  0 by key k, 128 key groups; merged by arrival
-///           Aggregate by k compute count(*)
+///           Aggregate by k compute count(*)  [kernels]
 /// ```
-pub fn text(plan: &Plan) -> String {
+pub fn text(plan: &Plan, notes: &Notes) -> String {
     let explained = Explained::new(plan);
     let settings = &plan.settings;
     let (strategy, idle) = (settings.strategy.name(), percent(explained.idle));
@@ -62,7 +62,8 @@ pub fn text(plan: &Plan) -> String {
             let fused = explained.fused(SubqueryId(number), *id).map(|how| format!("  [{how}]")).unwrap_or_default();
             let measured =
                 plan.costs.get(&plan.label(*id)).map(|node| measured(node, plan.copies(*id))).unwrap_or_default();
-            writeln!(out, "{:8}  {}{fused}{measured}", "", describe(plan, *id)).expect("a string takes all");
+            let how = how(plan, *id, notes).map(|how| format!("  [{how}]")).unwrap_or_default();
+            writeln!(out, "{:8}  {}{how}{fused}{measured}", "", describe(plan, *id)).expect("a string takes all");
         }
     }
     out
@@ -74,13 +75,15 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
     let subqueries = explained.cut.subqueries.iter().enumerate().map(|(number, subquery)| {
         let load = explained.loads[number];
         let node = |id: &NodeId| {
-            json!({
+            let mut node = json!({
                 "id": id.0,
                 "label": plan.label(*id),
                 "does": describe(plan, *id),
                 "measured": plan.costs.get(&plan.label(*id)).map(Measured::json),
                 "fused": explained.fused(SubqueryId(number), *id),
-            })
+            });
+            how_json(plan, *id, notes, &mut node);
+            node
         };
         let input = |(input, from): (usize, &Exchange)| {
             let mut object = exchange(plan, from, notes.scattered.get(&(subquery.nodes[0], input)));
@@ -109,12 +112,12 @@ pub fn json(plan: &Plan, notes: &Notes) -> Value {
 }
 
 /// The parallel plan as a graph in Graphviz's language: a box per subquery, and exchanges between them.
-pub fn dot(plan: &Plan) -> String {
+pub fn dot(plan: &Plan, notes: &Notes) -> String {
     let explained = Explained::new(plan);
     let mut out = String::from("digraph parallel {\n  rankdir=BT;\n  node [shape=box, fontname=\"sans-serif\"];\n");
     for (number, subquery) in explained.cut.subqueries.iter().enumerate() {
         let load = explained.loads[number];
-        let nodes = subquery.nodes.iter().map(|id| describe(plan, *id)).collect::<Vec<_>>().join("\n");
+        let nodes = subquery.nodes.iter().map(|id| described(plan, *id, notes)).collect::<Vec<_>>().join("\n");
         let label = format!(
             "subquery {number} × {}, {:.2} workers\n{} of the rows, {:.1} ns each, {}\n\n{nodes}",
             subquery.instances,
