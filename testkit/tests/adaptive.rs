@@ -135,10 +135,8 @@ fn whatever_the_clock_and_the_load_the_rows_are_those_of_one_instance() {
     assert!(changes > 0);
 }
 
-/// One key, which the instances share: each is looked at by the rows of its own stream, and by those of another; what comes out early is
-/// corrected by whoever answers for it.
-#[test]
-fn one_key_has_up_to_64_instances() {
+/// Two streams of one key.
+fn one_key() -> Memory {
     let memory = Memory::default();
     let column = |of: &dyn Fn(i64) -> i64, rows: std::ops::Range<i64>| -> ArrayRef {
         Arc::new(Int64Array::from_iter_values(rows.map(of)))
@@ -159,29 +157,39 @@ fn one_key_has_up_to_64_instances() {
         };
         memory.put(name, vec![(0..40).map(|place| batch(place * 512)).collect()]).unwrap();
     }
-    let run = |settings: &str, sql: &str, moves: Option<u64>| {
-        let mut engine = Engine::with_connectors(vec![Arc::new(memory.clone())]);
-        for name in ["s", "r"] {
-            let table = format!(
-                "CREATE TABLE {name} (WATERMARK FOR ts AS ts - INTERVAL '10' MILLISECOND)
-                 WITH ('connector' = 'memory', 'stream' = '{name}')"
-            );
-            engine.sql(&table).unwrap();
-        }
-        engine.sql(settings).unwrap();
-        if let Some(seed) = moves {
-            engine.move_key_groups(pick(seed));
-        }
-        let mut query = engine.sql(sql).unwrap();
-        let (control, mut lines) = (query.control().unwrap(), Vec::new());
-        for batch in query.by_ref() {
-            lines.extend(show::lines(&batch.unwrap()).unwrap());
-            control.request_barrier();
-        }
-        let metrics = query.metrics();
-        let team = metrics.nodes.iter().map(|node| node.most_owners).max().unwrap_or(0);
-        (lines, team, metrics)
-    };
+    memory
+}
+
+/// The rows of a query of them, how many instances shared the key at most, and how it went; key groups move now and then, if so told.
+fn run(memory: &Memory, settings: &str, sql: &str, moves: Option<u64>) -> (Vec<String>, usize, Metrics) {
+    let mut engine = Engine::with_connectors(vec![Arc::new(memory.clone())]);
+    for name in ["s", "r"] {
+        let table = format!(
+            "CREATE TABLE {name} (WATERMARK FOR ts AS ts - INTERVAL '10' MILLISECOND)
+             WITH ('connector' = 'memory', 'stream' = '{name}')"
+        );
+        engine.sql(&table).unwrap();
+    }
+    engine.sql(settings).unwrap();
+    if let Some(seed) = moves {
+        engine.move_key_groups(pick(seed));
+    }
+    let mut query = engine.sql(sql).unwrap();
+    let (control, mut lines) = (query.control().unwrap(), Vec::new());
+    for batch in query.by_ref() {
+        lines.extend(show::lines(&batch.unwrap()).unwrap());
+        control.request_barrier();
+    }
+    let metrics = query.metrics();
+    let team = metrics.nodes.iter().map(|node| node.most_owners).max().unwrap_or(0);
+    (lines, team, metrics)
+}
+
+/// One key, which the instances share: each is looked at by the rows of its own stream, and by those of another; what comes out early is
+/// corrected by whoever answers for it.
+#[test]
+fn one_key_has_up_to_64_instances() {
+    let memory = one_key();
     let queries = [
         "SELECT k, n, count(*) OVER w, sum(n) OVER w, max(n) OVER w FROM s WINDOW w AS (UNION r PARTITION BY k ORDER BY ts
            ROWS_RANGE BETWEEN 40 PRECEDING AND 10 FOLLOWING)",
@@ -199,9 +207,9 @@ fn one_key_has_up_to_64_instances() {
     for sql in queries {
         let is_eager = sql.ends_with("EMIT EAGER");
         let settled = |lines: Vec<String>| if is_eager { fold(lines).unwrap() } else { lines };
-        let (mut expected, ..) = run("SET 'parallelism' = '1'; SET 'batch.rows' = '512'", sql, None);
+        let (mut expected, ..) = run(&memory, "SET 'parallelism' = '1'; SET 'batch.rows' = '512'", sql, None);
         if is_eager {
-            let (mut all, ..) = run("SET 'parallelism' = '1'", sql.trim_end_matches("EMIT EAGER"), None);
+            let (mut all, ..) = run(&memory, "SET 'parallelism' = '1'", sql.trim_end_matches("EMIT EAGER"), None);
             expected = settled(expected);
             all.sort();
             assert!(expected == all, "{sql}");
@@ -209,7 +217,8 @@ fn one_key_has_up_to_64_instances() {
         assert!(expected.len() > 10_000);
         let mut largest_team = 0;
         for seed in 0..4 {
-            let (found, team, metrics) = run("SET 'parallelism' = '64'; SET 'batch.rows' = '512'", sql, Some(seed));
+            let (found, team, metrics) =
+                run(&memory, "SET 'parallelism' = '64'; SET 'batch.rows' = '512'", sql, Some(seed));
             assert!(settled(found) == expected, "seed {seed}\n{sql}");
             assert!(metrics.moved_groups > 0);
             largest_team = largest_team.max(team);
@@ -219,11 +228,31 @@ fn one_key_has_up_to_64_instances() {
         // By the load, as far as that gains.
         let eager = "SET 'adaptive.interval' = '1 ms'; SET 'adaptive.low' = '0 %'; SET 'adaptive.high' = '1 %';
                      SET 'adaptive.improvement' = '0 %';";
-        let (found, team, _) = run(&format!("SET 'parallelism' = '64'; SET 'batch.rows' = '64'; {eager}"), sql, None);
+        let (found, team, _) =
+            run(&memory, &format!("SET 'parallelism' = '64'; SET 'batch.rows' = '64'; {eager}"), sql, None);
         assert!(settled(found) == expected && team > 1, "{team} instances shared a key\n{sql}");
     }
     let full = queries.into_iter().find(|sql| sql.contains("FULL JOIN")).unwrap();
-    let (_, team, _) = run("SET 'parallelism' = '8'; SET 'watermark.idle' = '1 h'", full, Some(0));
+    let (_, team, _) = run(&memory, "SET 'parallelism' = '8'; SET 'watermark.idle' = '1 h'", full, Some(0));
     assert_eq!(team, 0, "who may hear of a silence at another time shares no key of a full join");
     assert!(largest > 8, "{largest} instances shared a key");
+}
+
+/// A window behind another one by the same key, in the same instances or in others.
+#[test]
+fn two_windows_by_one_key_share_it_where_each_has_instances_of_its_own() {
+    let memory = one_key();
+    let two = "SELECT k, n, sum(m) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 20 PRECEDING AND CURRENT ROW) FROM (
+        SELECT k, ts, n, max(n) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '40' MILLISECOND PRECEDING AND CURRENT ROW) AS m FROM s)";
+    let (expected, ..) = run(&memory, "SET 'parallelism' = '1'", two, None);
+    for (strategy, shares) in [("subquery-cluster", false), ("query-cluster", true)] {
+        let settings =
+            format!("SET 'parallelism' = '8'; SET 'batch.rows' = '512'; SET 'parallel.strategy' = '{strategy}'");
+        let teams = (0..3).map(|seed| {
+            let (found, team, _) = run(&memory, &settings, two, Some(seed));
+            assert!(found == expected, "{strategy}, seed {seed}");
+            team
+        });
+        assert_eq!(teams.max() > Some(1), shares, "{strategy}");
+    }
 }

@@ -483,7 +483,10 @@ fn instances(plan: &serde_json::Value) -> Vec<u64> {
 fn the_parallel_plan_is_explained_in_every_format() {
     let text = thalweg(&["explain", "--parallel", "-c", CASCADE]).stdout;
     assert!(text.starts_with("subquery-cluster, parallelism 8, "), "{text}");
-    assert!(text.contains("0 dealt in turn\n          Partial by k % 10 compute count(*)  [kernels and DataFusion]\n"), "{text}");
+    assert!(
+        text.contains("0 dealt in turn\n          Partial by k % 10 compute count(*)  [kernels and DataFusion]\n"),
+        "{text}"
+    );
     assert!(text.contains("1 by key k % 10, 128 key groups; merged by arrival\n"), "{text}");
     assert!(text.contains("          Partial by count(*) compute count(*)  [kernels]\n"), "{text}");
     assert!(text.contains("2 by key n, 128 key groups; merged by arrival\n"), "{text}");
