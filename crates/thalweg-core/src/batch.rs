@@ -135,6 +135,11 @@ impl Batch {
         self.positions.as_ref()
     }
 
+    /// Whether its rows are of key groups that several instances share.
+    pub fn is_shared(&self) -> bool {
+        self.own.is_some()
+    }
+
     /// Which of the selected rows, by their place among these, are no guests.
     pub fn own(&self) -> Range<usize> {
         match (&self.own, &self.selection) {
@@ -240,7 +245,7 @@ mod tests {
         };
         assert_eq!(own(&batch), (0..8).collect::<Vec<_>>());
         let shared = batch.clone().with_own(2..5);
-        assert_eq!(own(&shared), [2, 3, 4]);
+        assert_eq!((own(&shared), batch.is_shared(), shared.is_shared()), (vec![2, 3, 4], false, true));
         let selected = shared.clone().with_selection(Selection::new(vec![0, 1, 3, 4, 6]));
         assert_eq!(own(&selected), [3, 4]);
         assert_eq!(own(&shared.copied(&[0, 2, 4, 5, 7]).unwrap()), [2, 4]);

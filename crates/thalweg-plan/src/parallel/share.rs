@@ -29,16 +29,17 @@ pub enum Sharing {
 /// How the instances of a subquery may share the rows of an input; `None` where each key has one instance.
 ///
 /// Rows of equal time need an order that all instances know, which is that of their positions; so do rows that an instance gets to answer
-/// for and has seen before. Other nodes that find the rows of a key where they are may not follow. What is said anew of a row must come to
-/// whoever answers for it.
+/// for and has seen before. Other nodes that find the rows of a key where they are may not follow.
 pub fn sharing(plan: &Plan, subquery: &Subquery, input: usize) -> Option<Sharing> {
     let [keyed] = &subquery.keyed[..] else { return None };
     let planned = plan.node(keyed.node);
     // Which side has the base rows, how its rows and others are shared, and on which sides they must have positions of their own.
     let (base, [of_base, of_others], in_order): (usize, [Sharing; 2], &[usize]) = match &planned.node {
-        Node::Over(over) if plan.node(planned.inputs[0]).schema.op.is_none() => {
+        Node::Over(over) => {
             let is_seen = over.frames.iter().any(|frame| !frame.excludes_base);
-            (0, [if is_seen { Sharing::Answered } else { Sharing::Dealt }, Sharing::Seen], &[0])
+            // All hear of what is said anew of a row, and who answered for it knows.
+            let is_corrected = plan.node(planned.inputs[0]).schema.op.is_some();
+            (0, [if is_seen || is_corrected { Sharing::Answered } else { Sharing::Dealt }, Sharing::Seen], &[0])
         }
         // Where a partition is not waited for, a row may be late for one instance and not for another, which would disagree on who has a partner.
         Node::IntervalJoin(IntervalJoin { kind: JoinKind::Full, .. }) if plan.settings.watermark_idle.is_some() => {

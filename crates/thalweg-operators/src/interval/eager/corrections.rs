@@ -54,7 +54,7 @@ impl Corrections {
         self.first
     }
 
-    /// The rows of a batch that are new; what it says anew of others waits.
+    /// The rows of a batch that are new; what it says anew of others waits, until these are answered.
     pub fn put(&mut self, batch: Batch) -> Result<Batch> {
         let ops = batch.column(self.corrected.op).as_string_opt::<i32>();
         let ops = ops.ok_or_else(|| Error::bug("what becomes of a row is no text"))?;
@@ -85,8 +85,12 @@ impl Corrections {
         let mut said = Vec::with_capacity(values.count);
         for (row, (number, key)) in batch.rows().zip(keys.into_iter().enumerate()) {
             let found = answers.find(key, arrivals.times[number], arrivals.positions[number]);
-            let (base, given) = found.ok_or_else(|| Error::bug("a row is corrected that is not there"))?;
-            said.push((base, given, row as u32));
+            match found {
+                Some((base, given)) => said.push((base, given, row as u32)),
+                // Whoever shares its key hears of it, and one of them answers for it.
+                None if batch.is_shared() => {}
+                None => return Err(Error::bug("a row is corrected that is not there")),
+            }
         }
         // Of what is said of a row the last counts.
         said.reverse();

@@ -205,6 +205,10 @@ impl EagerOver {
         let Self { over, answers, corrections, .. } = self;
         let Some(corrections) = corrections else { return Ok(false) };
         let Some(Said { bases, given, columns }) = corrections.next(over, answers)? else { return Ok(false) };
+        // Others answered for them.
+        if bases.is_empty() {
+            return Ok(true);
+        }
         let found = (0..corrections.first()).map(|column| answers.gather(column, &given));
         let found = found.chain(columns.into_iter().map(Ok)).collect::<Result<Vec<_>>>()?;
         let given: Vec<Option<At>> = given.into_iter().map(Some).collect();

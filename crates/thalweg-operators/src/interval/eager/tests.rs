@@ -1,6 +1,6 @@
 //! Which results come out when, and how they are corrected.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
@@ -172,6 +172,28 @@ fn what_is_corrected_passes_at_once_and_moves_no_row() {
         [0, 1].into_iter().for_each(|port| team.advance(port, Timestamp::MAX, room));
         assert_eq!(new(team), Vec::<String>::new());
     }
+}
+
+#[test]
+fn who_answered_for_a_row_corrects_it_and_others_that_share_its_key_do_not() {
+    let make = || over_results(1000, Some(Corrected { op: 5, columns: vec![1] }));
+    let team = &mut Team::new(&make, 1);
+    let put = |team: &mut Team<'_>, rows: &[(Row, i64, &str)], own: Range<usize>| {
+        let rows = results(rows).with_own(own);
+        team.call(0, 100, |operator, out| operator.on_batch(0, rows.clone(), out));
+        std::mem::take(&mut team.found[0])
+    };
+    let (one, other) = (row(1, 1), row(5, 2));
+    assert_eq!(put(team, &[(one, 70, "+I"), (other, 80, "+I")], 0..1), ["1 70 1 +I"]);
+    // Whose turn it is to answer for what is new says nothing of what is corrected.
+    let both = [(one, 70, "-U"), (one, 71, "+U"), (other, 80, "-U"), (other, 81, "+U")];
+    for own in [2..4, 0..4, 0..0] {
+        let found = put(team, &both, own.clone());
+        assert_eq!(found, if own.start == 2 { vec!["1 70 1 -U", "1 71 1 +U"] } else { Vec::new() });
+    }
+    assert_eq!(put(team, &[(other, 81, "-U"), (other, 82, "+U")], 0..2), Vec::<String>::new());
+    // But it is seen.
+    assert_eq!(put(team, &[(row(7, 30), 90, "+I")], 0..1), ["7 90 32 +I"]);
 }
 
 #[test]
