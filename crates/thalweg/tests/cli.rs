@@ -414,7 +414,7 @@ fn a_plan_says_where_joins_find_the_partners_of_a_row() {
         let sql = format!("{settings}{join}{emission}");
         let text = thalweg(&["explain", "-c", &sql]).stdout;
         let line = text.lines().find(|line| line.contains("IntervalJoin")).unwrap_or_else(|| panic!("{text}"));
-        assert!(line.ends_with(&format!("partners from {from}]")), "{line}");
+        assert!(line.ends_with(&format!(", partners from {from}]")), "{line}");
         for shown in [&["--parallel"][..], &["--dot"], &["--parallel", "--dot"]] {
             let text = thalweg(&[&["explain", "-c", &sql], shown].concat()).stdout;
             assert!(text.contains(&format!("[partners from {from}]")), "{text}");

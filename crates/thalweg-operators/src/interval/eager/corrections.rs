@@ -74,7 +74,7 @@ impl Corrections {
         Ok(batch.with_selection(Selection::new(new)))
     }
 
-    /// What was said next.
+    /// What was said next of rows that were answered here; of none, if others who share their keys answered.
     pub fn next(&mut self, over: &mut Over, answers: &Answers) -> Result<Option<Said>> {
         let Some(batch) = self.waiting.pop_front() else { return Ok(None) };
         let input = &over.inputs[0].input;
