@@ -1,0 +1,104 @@
+//! Queries that do not end by themselves: readers that leave, and Ctrl-C.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{Child, ChildStdout, Command, ExitStatus},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{NUMBERS, command};
+
+/// Rows without end, a thousand a second, in windows that come out after half a second.
+const ENDLESS: &str = "
+    CREATE TABLE clicks (ts TIMESTAMP(3), page STRING, WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
+    WITH ('connector' = 'generator', 'rows-per-second' = '1000', 'fields.ts.start' = '2020-01-01T00:00:00Z',
+          'fields.ts.step' = '10 ms', 'fields.page.kind' = 'choice', 'fields.page.values' = 'home,news');
+    SELECT window_start, page, count(*) AS n FROM TUMBLE(clicks, ts, INTERVAL '4' SECOND)
+    GROUP BY window_start, window_end, page";
+
+/// Starts SQL that does not end by itself, and waits for its first line.
+fn start(sql: &str) -> (Child, BufReader<ChildStdout>, String) {
+    let mut child = command(&["run", "-c", sql]).spawn().expect("the command starts");
+    let mut stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
+    let mut line = String::new();
+    stdout.read_line(&mut line).expect("a line comes");
+    (child, stdout, line)
+}
+
+fn interrupt(child: &Child) {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("there is kill");
+    assert!(sent.success());
+}
+
+/// Waits for the end, doing something now and then; fails if it takes too long.
+fn wait(child: &mut Child, mut now_and_then: impl FnMut(&Child)) -> (ExitStatus, String) {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("it is our child") {
+            let mut stderr = String::new();
+            child.stderr.take().expect("it is a pipe").read_to_string(&mut stderr).expect("UTF-8");
+            return (status, stderr);
+        }
+        if start.elapsed() > Duration::from_secs(60) {
+            child.kill().expect("it is our child");
+            panic!("the command did not end");
+        }
+        thread::park_timeout(Duration::from_millis(10));
+        now_and_then(child);
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_ends_a_query_quietly() {
+    let into_table = "CREATE TABLE o (n BIGINT) WITH ('connector' = 'stdout', 'format' = 'csv');
+                      INSERT INTO o SELECT n FROM numbers";
+    for (sql, first) in [("SELECT n FROM numbers", "{\"n\":0}\n"), (into_table, "n\n")] {
+        let (mut child, stdout, line) = start(&format!("{NUMBERS} {sql}"));
+        assert_eq!(line, first);
+        drop(stdout);
+        let (status, stderr) = wait(&mut child, |_| {});
+        assert_eq!((status.code(), stderr.as_str()), (Some(0), ""));
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_noticed_while_there_is_nothing_to_write() {
+    let (mut child, stdout, line) = start(&format!("{NUMBERS} SELECT n FROM numbers WHERE n < 1"));
+    assert_eq!(line, "{\"n\":0}\n");
+    drop(stdout);
+    let (status, stderr) = wait(&mut child, |_| {});
+    assert_eq!((status.code(), stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn an_interrupt_stops_cleanly_and_says_what_is_open() {
+    let (mut child, mut stdout, line) = start(ENDLESS);
+    assert!(line.starts_with("{\"window_start\":\"2020-01-01T00:00:00Z\",\"page\":\"home\",\"n\":"), "{line}");
+    interrupt(&child);
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).expect("UTF-8");
+    assert!(rest.ends_with("}\n"), "{rest}");
+    let (status, stderr) = wait(&mut child, |_| {});
+    assert_eq!(status.code(), Some(130));
+    let lines: Vec<_> = stderr.lines().collect();
+    assert!(lines[0].starts_with("stopped: Aggregate ") && lines[0].ends_with(", not in the result"), "{stderr}");
+    assert!(lines[0].contains(" open window"), "{stderr}");
+    assert!(lines[1].contains(" rows in, "), "{stderr}");
+}
+
+#[test]
+fn a_second_interrupt_ends_at_once() {
+    // The first batch is larger than a pipe, so that its writer waits for a reader who does not come.
+    let sql = "CREATE TABLE t (s STRING) WITH ('connector' = 'generator', 'fields.s.length' = '1000');
+               SELECT s FROM t";
+    let (mut child, stdout, _) = start(sql);
+    let mut interrupts = 0;
+    let (status, stderr) = wait(&mut child, |child| {
+        interrupts += 1;
+        interrupt(child);
+    });
+    assert_eq!((status.code(), stderr.as_str()), (Some(130), ""));
+    assert!(interrupts >= 2, "one would have waited for ever");
+    drop(stdout);
+}
