@@ -60,7 +60,9 @@ pub fn run(report: &mut Report) -> Result<(), String> {
         throughput(report, &workload, &Way::all())?;
         latency::run(report, &workload)?;
     }
-    throughput(report, &Workload::long(), &Way::one())?;
+    for workload in Workload::long() {
+        throughput(report, &workload, &Way::one())?;
+    }
     for workload in sweep::workloads() {
         throughput(report, &workload, &sweep::ways(&workload))?;
     }

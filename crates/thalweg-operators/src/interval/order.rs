@@ -57,20 +57,24 @@ impl Sorter {
             entries.sort_unstable_by(|a, b| by.compare(a, b));
             return tell_apart(entries, by, hashes);
         }
-        let high = |entry: &Entry| {
-            let key = if by == By::Key { u128::from(entry.key) } else { 0 };
-            key << of_time | u128::from(entry.time.wrapping_sub(earliest) as u64)
-        };
+        let keys = if by == By::Key { u32::MAX } else { 0 };
+        let high = |entry: &Entry| (entry.key & keys, entry.time.wrapping_sub(earliest) as u64);
         let mut unsure: Vec<Range<usize>> = Vec::new();
         self.sorted.clear();
         if bits + numbers <= u64::BITS {
-            let words = entries.iter().zip(0..).map(|(entry, number)| (high(entry) as u64) << numbers | number);
+            let words = entries.iter().zip(0..).map(|(entry, number)| {
+                let (key, time) = high(entry);
+                (u64::from(key) << of_time | time) << numbers | number
+            });
             let words = self.short.sort(words, numbers, bits);
             let number = |word: &u64| *word as usize & ((1 << numbers) - 1);
             self.sorted.extend(words.iter().map(|word| entries[number(word)]));
             ties(words, |word| word >> numbers, &mut unsure);
         } else {
-            let words = entries.iter().zip(0..).map(|(entry, number)| high(entry) << u32::BITS | number);
+            let words = entries.iter().zip(0..).map(|(entry, number)| {
+                let (key, time) = high(entry);
+                (u128::from(key) << of_time | u128::from(time)) << u32::BITS | number
+            });
             let words = self.long.sort(words, u32::BITS, bits);
             self.sorted.extend(words.iter().map(|word| entries[*word as u32 as usize]));
             ties(words, |word| word >> u32::BITS, &mut unsure);

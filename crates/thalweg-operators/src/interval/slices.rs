@@ -22,7 +22,7 @@ const UNLIKE: i64 = 8;
 const LONG: i64 = 4;
 
 /// Moves the rows with a time before `end`. Nobody could foretell a branch here.
-fn split(rows: &mut Vec<Entry>, end: i64, due: &mut Vec<Entry>) {
+pub fn split(rows: &mut Vec<Entry>, end: i64, due: &mut Vec<Entry>) {
     let Some(first) = rows.first().copied() else { return };
     let (mut stay, mut taken) = (0, due.len());
     due.resize(taken + rows.len(), first);

@@ -12,7 +12,7 @@ use thalweg_memory::{kernels::bounds::bounds, simd::Level};
 
 use super::{
     entry::{Arrived, Entry},
-    slices::Slices,
+    slices::{Slices, split},
 };
 
 /// So many rows wait together.
@@ -186,17 +186,8 @@ impl Run {
             self.span.0 = self.entries.last().map_or(i64::MAX, |entry| entry.time);
             return;
         }
-        let mut earliest = i64::MAX;
-        self.entries.retain(|entry| {
-            let is_due = entry.time < end;
-            if is_due {
-                due.push(*entry);
-            } else {
-                earliest = earliest.min(entry.time);
-            }
-            !is_due
-        });
-        self.span.0 = earliest;
+        split(&mut self.entries, end, due);
+        self.span.0 = self.entries.iter().map(|entry| entry.time).min().unwrap_or(i64::MAX);
     }
 }
 
