@@ -14,7 +14,7 @@ use crate::{machine::cores, measure::parameters, peers::Job};
 /// again by their end. There a row costs it less than later: a window of B has 900 rows on average, and not 6,000, and of C it looks at 2,200 rows,
 /// and not at 10,000.
 const ROWS: [(&str, u64); 7] = [
-    ("A", 200_000),
+    ("A", 400_000),
     ("B", 400_000),
     ("C", 400_000),
     ("D", 200_000),

@@ -92,7 +92,6 @@ impl Slices {
             *width = (*step / PARTS).max(1).ilog2();
             *first = entry.time >> *width;
         }
-        let slice = |entry: &Entry| entry.time >> *width;
         // Those before the first slice come first, which is then where they are.
         let earliest = (run.span.0 >> *width).min(*first);
         if first.saturating_sub(earliest).saturating_add(slices.len() as i64) <= MOST as i64 {
@@ -105,13 +104,15 @@ impl Slices {
             slices.push_back(spare.pop().unwrap_or_default());
         }
         let mut others = Run::new(Vec::new());
-        let slices = slices.make_contiguous();
-        for entry in run.entries.drain(..) {
-            match slices.get_mut(usize::try_from(slice(&entry) - *first).unwrap_or(usize::MAX)) {
-                Some(slice) => slice.push(entry),
-                None => others.put_one(entry),
+        let (slices, first, width) = (slices.make_contiguous(), *first, *width);
+        for entry in &run.entries {
+            // One before the first slice has a very large number.
+            match slices.get_mut((entry.time >> width).wrapping_sub(first) as usize) {
+                Some(slice) => slice.push(*entry),
+                None => others.put_one(*entry),
             }
         }
+        run.entries.clear();
         run.entries.append(&mut others.entries);
         run.span = others.span;
     }
