@@ -283,3 +283,43 @@ fn what_passes_a_shared_key_is_corrected_once() {
         assert!(owners.max() > Some(1), "{clause}");
     }
 }
+
+/// Rows of several sources, which have positions that no other source's have: those of one time have an order that all owners know.
+#[test]
+fn rows_of_several_sources_share_a_key() {
+    let memory = one_key();
+    let both = "(SELECT ts, k, n FROM s UNION ALL SELECT ts, k, n + 1 AS n FROM r)";
+    let queries = [
+        format!(
+            "SELECT k, n, sum(n) OVER few, lag(n) OVER few, max(n) OVER w FROM {both}
+             WINDOW few AS (PARTITION BY k ORDER BY ts ROWS BETWEEN 5 PRECEDING AND CURRENT ROW),
+                    w AS (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '30' MILLISECOND PRECEDING AND CURRENT ROW)"
+        ),
+        format!(
+            "SELECT x.n, r.n FROM {both} x FULL JOIN r ON x.k = r.k AND r.ts BETWEEN x.ts - INTERVAL '9' MILLISECOND AND x.ts
+               AND x.n % 5 < 3 AND r.n % 7 < 4"
+        ),
+        format!(
+            "SELECT k, n, sum(n) OVER w, max(n) OVER v FROM {both}
+             WINDOW v AS (PARTITION BY n % 5 ORDER BY ts RANGE BETWEEN INTERVAL '40' MILLISECOND PRECEDING AND CURRENT ROW),
+                    w AS (PARTITION BY n * 0 ORDER BY ts RANGE BETWEEN INTERVAL '30' MILLISECOND PRECEDING AND CURRENT ROW)
+             EMIT EAGER"
+        ),
+    ];
+    for sql in queries {
+        let (mut expected, ..) = run(&memory, "SET 'parallelism' = '1'", sql.trim_end_matches("EMIT EAGER"), None);
+        let is_eager = sql.ends_with("EMIT EAGER");
+        if is_eager {
+            expected.sort();
+        }
+        assert!(expected.len() > 10_000);
+        let teams = (0..3).map(|seed| {
+            let settings = "SET 'parallelism' = '8'; SET 'batch.rows' = '512'";
+            let (found, team, _) = run(&memory, settings, &sql, Some(seed));
+            let found = if is_eager { fold(found).unwrap() } else { found };
+            assert!(found == expected, "seed {seed}\n{sql}");
+            team
+        });
+        assert!(teams.max() > Some(1), "{sql}");
+    }
+}

@@ -224,22 +224,31 @@ fn windows_with_different_keys_are_what_nested_loops_say() {
             let (from, to) = (bound(*from), bound(*to));
             named.push(format!("w{number} AS ({union} {by} ORDER BY ts ROWS_RANGE BETWEEN {from} AND {to})"));
         }
-        let (last, from) = match has_last {
-            true => (
+        // Who asks of results behind all windows sees rows come and go.
+        let asks = random.random_bool(0.3);
+        let third =
+            (!has_last && random.random_bool(0.4)).then(|| Stream::random(random, 20_000, keys).without_texts());
+        let (last, from) = match (has_last, &third) {
+            (true, _) => (
                 ", other",
                 "(SELECT a.ts, a.k, a.v, a.id, b.id AS other FROM a LAST JOIN b ORDER BY b.ts ON a.k = b.k)",
             ),
-            false => ("", "a"),
+            (false, Some(_)) => ("", "(SELECT ts, k, v, id FROM a UNION ALL SELECT ts, k, v, id FROM c)"),
+            (false, None) => ("", "a"),
         };
-        // Who asks of results behind all windows sees rows come and go.
-        let asks = random.random_bool(0.3);
         let (head, tail) = if asks { ("SELECT * FROM (", ") WHERE n < 4") } else { ("", "") };
         let sql = format!(
             "{head}SELECT id{last}{columns}, count(*) OVER w0 AS n FROM {from} WINDOW {}{tail}",
             named.join(", ")
         );
 
-        let ((bases, late), (others, others_late)) = (base.on_time(allowed), other.on_time(allowed));
+        let ((mut bases, mut late), (others, others_late)) = (base.on_time(allowed), other.on_time(allowed));
+        if let Some((more, more_late)) = third.as_ref().map(|third| third.on_time(allowed)) {
+            bases.extend(more);
+            // Rows of one place are those of the table that is named first, and then the other's.
+            bases.sort_by_key(|row| (row.time, row.place));
+            late.extend(more_late);
+        }
         let result = |row: &Row| {
             let mut counted = 0;
             let last = others.iter().rfind(|other| other.time <= row.time && row.key.is_some() && other.key == row.key);
@@ -265,7 +274,8 @@ fn windows_with_different_keys_are_what_nested_loops_say() {
         // What cannot be a last row does not come late for anybody.
         let last_late = if has_last { others_late.iter().filter(|row| row.key.is_some()).count() } else { 0 };
         let late = late.len() + with_others * others_late.len() + last_late;
-        let streams = &[&base, &other];
+        let streams: Vec<&Stream> = [&base, &other].into_iter().chain(&third).collect();
+        let streams = &streams[..];
         Check { seed, streams, allowed, sql: &sql, expected: &expected, is_in_order: true, late }.both();
     }
 }

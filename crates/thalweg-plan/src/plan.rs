@@ -1,5 +1,7 @@
 //! The graph of nodes.
 
+use std::collections::BTreeSet;
+
 use thalweg_core::{Error, Result};
 
 use crate::{
@@ -130,25 +132,52 @@ impl Plan {
         &self.nodes[id.0]
     }
 
-    /// Whether each row of a node has a position of its own: they are of one source, and none is there twice.
+    /// Whether each row of a node has a position of its own: none is there twice.
     pub fn has_own_positions(&self, id: NodeId) -> bool {
-        let PlanNode { node, inputs, schema, .. } = self.node(id);
-        let passes_on = matches!(node, Node::Map(_) | Node::Filter(_) | Node::Over(_));
-        schema.position.is_some()
-            && match node {
-                Node::Position => matches!(self.node(inputs[0]).node, Node::Source(_)),
-                _ => passes_on && self.side_has_own_positions(id, 0),
-            }
+        self.positioned(id).is_some()
     }
 
-    /// Whether each row of one side of a node's inputs has a position of its own: those of several sources may have the same.
+    /// Whether each row of one side of a node's inputs has a position of its own.
     pub fn side_has_own_positions(&self, id: NodeId, side: usize) -> bool {
-        let planned = self.node(id);
-        let mut inputs = planned.inputs.iter().enumerate().filter(|(input, _)| planned.side(*input) == side);
-        match (inputs.next(), inputs.next()) {
-            (Some((_, input)), None) => self.has_own_positions(*input),
-            _ => false,
+        self.positioned_on(id, side).is_some()
+    }
+
+    /// The tables whose rows are a node's, each at most once; `None` if some may be there twice, or have no position.
+    fn positioned(&self, id: NodeId) -> Option<BTreeSet<&str>> {
+        let PlanNode { node, inputs, schema, .. } = self.node(id);
+        schema.position?;
+        match (node, inputs.first().map(|input| &self.node(*input).node)) {
+            (Node::Position, Some(Node::Source(source))) => Some(BTreeSet::from([source.table.name.as_str()])),
+            (Node::Map(_) | Node::Filter(_) | Node::Over(_), _) => self.positioned_on(id, 0),
+            (Node::Union, _) => self.positioned_together(inputs),
+            _ => None,
         }
+    }
+
+    fn positioned_on(&self, id: NodeId, side: usize) -> Option<BTreeSet<&str>> {
+        let planned = self.node(id);
+        let inputs = planned.inputs.iter().enumerate().filter(|(input, _)| planned.side(*input) == side);
+        self.positioned_together(inputs.map(|(_, input)| input))
+    }
+
+    fn positioned_together<'a>(&self, inputs: impl IntoIterator<Item = &'a NodeId>) -> Option<BTreeSet<&str>> {
+        let mut all = BTreeSet::new();
+        for input in inputs {
+            let of_input = self.positioned(*input)?;
+            // A table that is named twice is read once.
+            if !all.is_disjoint(&of_input) {
+                return None;
+            }
+            all.extend(of_input);
+        }
+        Some(all)
+    }
+
+    /// Among the nodes of its kind the number of a [`Node::Position`], and how many there are.
+    pub fn numbered_position(&self, id: NodeId) -> (u64, u64) {
+        let ids = self.nodes().filter(|(_, planned)| matches!(planned.node, Node::Position)).map(|(id, _)| id);
+        let (before, others): (Vec<_>, Vec<_>) = ids.partition(|other| *other < id);
+        (before.len() as u64, (before.len() + others.len()) as u64)
     }
 
     /// The nodes that take this node's rows.

@@ -107,7 +107,7 @@ impl Lowering<'_> {
         }
         if !self.plan.has_own_positions(base) {
             return refused(
-                "EMIT EAGER with OVERs that divide rows otherwise is for the rows of one table, and not for those of UNION ALL, LIMIT or an aggregate",
+                "EMIT EAGER with OVERs that divide rows otherwise is for the rows of tables, each named once, and not for those of LIMIT or an aggregate",
                 "leave it out, or write these rows INTO a table first, and read that",
             );
         }

@@ -170,7 +170,10 @@ impl Compiler<'_> {
                 vec![make(move || Ok(Window::new(spec.clone(), Arc::clone(&output))))]
             }
             Node::Aggregate(_) | Node::Partial(_) => self.aggregate(id, output)?,
-            Node::Position => vec![make(move || Ok(Position::new(Arc::clone(&output))))],
+            Node::Position => {
+                let numbered = self.plan.numbered_position(id);
+                vec![make(move || Ok(Position::new(Arc::clone(&output), numbered)))]
+            }
             Node::IntervalJoin(join) => vec![self.interval_join(id, join, output)?],
             Node::Over(over) => vec![self.over(id, over, output)?],
             Node::Union => vec![make(move || Ok(Union::new(Arc::clone(&output))))],
