@@ -84,37 +84,46 @@ impl Slices {
         self.step > 0 && time.saturating_sub(end) > self.step.saturating_mul(LONG)
     }
 
+    /// Whether the last of some rows, one of this time, waits for long from now on, and others that do are here.
+    pub fn wait_long(&self, time: i64) -> bool {
+        !self.slices.is_empty() && self.reached.is_some_and(|reached| self.waits_long(time, reached))
+    }
+
     /// Takes rows, but for those that are due so late that there is no slice for them.
     pub fn divide(&mut self, run: &mut Run) {
+        let mut others = Run::new(Vec::new());
+        self.put(run.entries.iter().copied(), run.span, &mut others);
+        run.entries.clear();
+        run.entries.append(&mut others.entries);
+        run.span = others.span;
+    }
+
+    /// The same for rows from the earliest to the latest time of a span, which need not be the first and the last.
+    pub fn put(&mut self, rows: impl Iterator<Item = Entry>, span: (i64, i64), others: &mut Run) {
         let Self { slices, first, width, step, spare, .. } = self;
-        let Some(entry) = run.entries.first() else { return };
         if slices.is_empty() {
             *width = (*step / PARTS).max(1).ilog2();
-            *first = entry.time >> *width;
+            *first = span.0 >> *width;
         }
         // Those before the first slice come first, which is then where they are.
-        let earliest = (run.span.0 >> *width).min(*first);
+        let earliest = (span.0 >> *width).min(*first);
         if first.saturating_sub(earliest).saturating_add(slices.len() as i64) <= MOST as i64 {
             (earliest..*first).for_each(|_| slices.push_front(spare.pop().unwrap_or_default()));
             *first = earliest;
         }
         let has_slice = *first..first.saturating_add(MOST as i64);
-        let last = has_slice.end.min((run.span.1 >> *width).saturating_add(1));
+        let last = has_slice.end.min((span.1 >> *width).saturating_add(1));
         while first.saturating_add(slices.len() as i64) < last {
             slices.push_back(spare.pop().unwrap_or_default());
         }
-        let mut others = Run::new(Vec::new());
         let (slices, first, width) = (slices.make_contiguous(), *first, *width);
-        for entry in &run.entries {
+        for entry in rows {
             // One before the first slice has a very large number.
             match slices.get_mut((entry.time >> width).wrapping_sub(first) as usize) {
-                Some(slice) => slice.push(*entry),
-                None => others.put_one(*entry),
+                Some(slice) => slice.push(entry),
+                None => others.put_one(entry),
             }
         }
-        run.entries.clear();
-        run.entries.append(&mut others.entries);
-        run.span = others.span;
     }
 
     /// Takes the rows with a time before `end`.

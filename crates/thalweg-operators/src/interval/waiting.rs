@@ -59,6 +59,13 @@ pub struct Run {
 impl Waiting {
     /// Rows wait.
     pub fn put(&mut self, rows: &Arrived<'_>) {
+        // Where rows wait for long they need not wait together first.
+        if let Some(span) = bounds(Level::best(), rows.times).filter(|(_, last)| self.slices.wait_long(*last)) {
+            let mut others = Run::new(Vec::new());
+            self.slices.put(rows.entries(), span, &mut others);
+            self.rows += rows.count() - others.entries.len();
+            return others.entries.into_iter().for_each(|entry| self.put_one(entry));
+        }
         let mut done = 0;
         while done < rows.count() {
             let run = self.open_run();
@@ -210,8 +217,14 @@ mod tests {
             for row in 0..60_000 {
                 let ahead = if random.random_bool(far) { 1_000_000_000_000 } else { 40_000 };
                 let time = end + random.random_range(0..ahead);
-                let entry = Entry { time, position: i64::from(row), key: 0, rank: BASE, at: At { batch: 0, row } };
-                waiting.put_one(entry);
+                let at = At { batch: 0, row };
+                let entry = Entry { time, position: i64::from(row), key: 0, rank: BASE, at };
+                let (times, positions, keys) = (&[time], &[entry.position], &[0]);
+                // One by one, or as they arrive together.
+                match seed % 4 {
+                    0 | 1 => waiting.put_one(entry),
+                    _ => waiting.put(&Arrived { times, positions, keys, rank: BASE, at }),
+                }
                 twin.push(entry);
                 if random.random_bool(0.005) {
                     let leap = if random.random_bool(leaps) { 1_000_000 } else { 2_000 / (1 + i64::from(row) / 6_000) };
