@@ -27,7 +27,7 @@ pub enum Node {
     /// The first phase of an aggregate: that of the rows of one instance, whose states the [`Node::Aggregate`] behind it merges.
     Partial(Aggregate),
     /// Appends the column `position`: where each row stands in its source ([`thalweg_core::Origin`]), as a number that follows
-    /// the order of partitions and, within one, of rows.
+    /// the order of partitions and, within one, of rows, and that no row of another source has.
     Position,
     /// Joins rows with equal keys whose event times lie close to each other.
     IntervalJoin(IntervalJoin),

@@ -175,9 +175,9 @@ impl Plan {
 
     /// Among the nodes of its kind the number of a [`Node::Position`], and how many there are.
     pub fn numbered_position(&self, id: NodeId) -> (u64, u64) {
-        let ids = self.nodes().filter(|(_, planned)| matches!(planned.node, Node::Position)).map(|(id, _)| id);
-        let (before, others): (Vec<_>, Vec<_>) = ids.partition(|other| *other < id);
-        (before.len() as u64, (before.len() + others.len()) as u64)
+        let all = self.nodes().filter(|(_, planned)| matches!(planned.node, Node::Position));
+        let ids: Vec<NodeId> = all.map(|(id, _)| id).collect();
+        (ids.partition_point(|other| *other < id) as u64, ids.len() as u64)
     }
 
     /// The nodes that take this node's rows.
