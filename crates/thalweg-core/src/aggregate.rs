@@ -68,6 +68,28 @@ pub trait Slide: Send + Sync {
     fn goes_on(&self) -> bool {
         false
     }
+
+    /// What follows the windows of a key from batch to batch, if that can be: without rows yet.
+    fn follower(&self) -> Option<Box<dyn Follower>> {
+        None
+    }
+}
+
+/// What follows the windows of one key from batch to batch: it is told which rows come and go, and asked for windows of those that are there.
+pub trait Follower: Send {
+    /// Rows come, all of these columns: before each so many of those that are there already. These numbers ascend, and rows for which they
+    /// are equal stay in their order.
+    fn insert(&mut self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, places: &[usize]) -> Result<()>;
+
+    /// The first rows go.
+    fn drop_first(&mut self, rows: usize);
+
+    /// The results of windows of the rows that are there. The arguments are those of rows that windows see alone, if there are such: `own` is
+    /// then the number of rows that are there. Nothing is before all rows.
+    fn results(&mut self, windows: &Windows<'_>) -> Result<ArrayRef>;
+
+    /// How many bytes of memory it takes, about.
+    fn bytes(&self) -> usize;
 }
 
 /// Windows of rows that stand in order.
@@ -101,22 +123,34 @@ impl Windows<'_> {
     pub fn follow<S, R>(
         &self,
         state: &mut S,
+        change: impl FnMut(&mut S, Range<usize>, bool) -> Result<()>,
+        result: impl FnMut(&mut S) -> Result<R>,
+    ) -> Result<Vec<R>> {
+        self.follow_from(&mut (0..0), state, change, result)
+    }
+
+    /// The same, where these rows are there already; then those of the last window are.
+    ///
+    /// Errors: those of both.
+    pub fn follow_from<S, R>(
+        &self,
+        near: &mut Range<usize>,
+        state: &mut S,
         mut change: impl FnMut(&mut S, Range<usize>, bool) -> Result<()>,
         mut result: impl FnMut(&mut S) -> Result<R>,
     ) -> Result<Vec<R>> {
-        let mut near = 0..0;
         let mut results = Vec::with_capacity(self.windows.len());
         for (number, window) in self.windows.iter().enumerate() {
             let window = window.start..window.end.max(window.start);
             if window.start >= near.end || window.end <= near.start {
                 // Nothing of the last one stays.
-                change(state, std::mem::replace(&mut near, window.start..window.start), false)?;
+                change(state, std::mem::replace(near, window.start..window.start), false)?;
             }
             change(state, window.start..near.start.max(window.start), true)?;
             change(state, near.end..window.end.max(near.end), true)?;
             change(state, near.start..window.start.max(near.start), false)?;
             change(state, window.end..near.end.max(window.end), false)?;
-            near = window;
+            *near = window;
             let own = self.own.map(|first| first + number..first + number + 1);
             let lacked = self.lacks.get(number);
             own.iter().try_for_each(|own| change(state, own.clone(), true))?;

@@ -11,7 +11,7 @@
 //! * [`event`]: what travels on a pipe
 //! * [`operator`]: behaviour, the second waist of the engine
 //! * [`snapshot`], [`state`]: what outlives a batch, by key group
-//! * [`expression`], [`aggregate`], [`ranked`]: values computed from batches
+//! * [`expression`], [`aggregate`], [`ranked`], [`moving`], [`ordered`]: values computed from batches
 //! * [`connector`]: where rows come from and go to
 
 pub mod aggregate;
@@ -21,8 +21,10 @@ pub mod decimal;
 pub mod error;
 pub mod event;
 pub mod expression;
+pub mod moving;
 pub mod near;
 pub mod operator;
+pub mod ordered;
 pub mod positions;
 pub mod ranked;
 pub mod selection;

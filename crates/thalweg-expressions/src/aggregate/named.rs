@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, BooleanArray};
 use arrow_schema::{DataType, FieldRef};
 use thalweg_core::{
     Error, Result,
-    aggregate::{Accumulator, Aggregate, Exactness, Pick, Slide, Totals, Windows},
+    aggregate::{Accumulator, Aggregate, Exactness, Follower, Pick, Slide, Totals, Windows},
     error::{Fault, Subject},
 };
 
@@ -68,6 +68,11 @@ impl Slide for Named {
 
     fn goes_on(&self) -> bool {
         self.inner.slide().is_some_and(|slide| slide.goes_on())
+    }
+
+    fn follower(&self) -> Option<Box<dyn Follower>> {
+        // No value that it might find is an error.
+        self.inner.slide()?.follower()
     }
 }
 

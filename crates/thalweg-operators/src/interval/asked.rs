@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use arrow_array::{ArrayRef, BooleanArray, cast::AsArray};
 use thalweg_core::{
     Error, Interval, Result,
-    aggregate::{Addends, Aggregate as Function, Amounts, Pick, Slide, Totals},
+    aggregate::{Addends, Aggregate as Function, Amounts, Follower, Pick, Slide, Totals},
     operator::{MadeOf, Way},
 };
 use thalweg_plan::node::Emission;
@@ -50,6 +50,8 @@ pub struct Looked {
     pub has_blocks: bool,
     /// Whether there are such that may be found by following windows as they move on.
     pub slides: bool,
+    /// Whether all of these may do so from batch to batch.
+    pub can_stand: bool,
     /// Whether rows that are seen for ever may go, and what they come to stays.
     pub has_past: bool,
     /// Whether a row sees itself although it does not stand among the rows of its span that it sees.
@@ -143,6 +145,7 @@ impl Asked {
                 needs_all: false,
                 has_blocks: false,
                 slides: false,
+                can_stand: false,
                 has_past: false,
                 adds_own: frame.adds_own(!frame.excludes_base),
                 frame,
@@ -167,6 +170,8 @@ impl Asked {
             let slides = |call: &usize| is_incremental && !looked.has_past && functions[*call].slide().is_some();
             let (sliding, others): (Vec<_>, Vec<_>) = others.into_iter().partition(slides);
             looked.slides = !sliding.is_empty();
+            let follower = |call: &usize| functions[*call].slide().and_then(Slide::follower);
+            looked.can_stand = sliding.iter().all(|call| follower(call).is_some());
             looked.needs_all = !others.is_empty();
             looked.has_blocks = looked.needs_all && merge(&others)?;
         }
@@ -204,6 +209,11 @@ impl Asked {
     /// How an aggregate of a frame follows its windows, if it does.
     pub fn slide(&self, looked: &Looked, call: usize) -> Option<&dyn Slide> {
         if self.summed[call].is_none() && looked.slides { self.functions[call].slide() } else { None }
+    }
+
+    /// What follows the windows of a frame from batch to batch, for each of its aggregates that follows windows and can.
+    pub fn followers(&self, looked: &Looked) -> Vec<Box<dyn Follower>> {
+        looked.calls.clone().filter_map(|call| self.slide(looked, call)?.follower()).collect()
     }
 
     fn way(&self, looked: &Looked, call: usize) -> Way {

@@ -8,6 +8,7 @@ use thalweg_memory::simd::prefetch;
 
 use super::{
     entry::{At, BASE, Entry},
+    standing::Standing,
     totals::Running,
 };
 use crate::aggregate::groups::{Groups, KeyEncoder, Keys, Numbers};
@@ -75,6 +76,8 @@ pub struct Line {
     running: Vec<Running>,
     /// Those of them that are of other inputs than the first, with totals of their own, where some frames see these alone and others all.
     others: Option<Box<Line>>,
+    /// What follows windows of all its rows from batch to batch, if something does or might.
+    standing: Option<Box<Standing>>,
 }
 
 impl Line {
@@ -167,6 +170,7 @@ impl Line {
 
     /// Drops all rows, and keeps their memory.
     fn clear(&mut self) {
+        self.standing = None;
         self.entries.clear();
         self.times.clear();
         self.gone = 0;
@@ -193,6 +197,8 @@ impl Line {
         if self.running.len() < totals {
             self.running.resize_with(totals, Running::default);
         }
+        let gone = self.gone;
+        self.standing.iter_mut().for_each(|standing| standing.insert(places.iter().map(|place| place - gone)));
         put_between(&mut self.entries, entries.iter().copied(), places);
         put_between(&mut self.times, entries.iter().map(|entry| entry.time), places);
         let all = self.running.iter_mut().zip(amounts);
@@ -211,6 +217,8 @@ impl Line {
         let stay = self.gone + self.times().partition_point(|other| *other < time);
         taken.extend(self.entries.drain(stay..));
         self.times.truncate(stay);
+        let gone = self.gone;
+        self.standing.iter_mut().for_each(|standing| standing.truncate(stay - gone));
         self.running.iter_mut().for_each(|running| running.truncate(stay));
         self.others.iter_mut().for_each(|others| others.take_back(time, &mut Vec::new()));
     }
@@ -233,7 +241,8 @@ impl Line {
     pub fn bytes(&self) -> usize {
         let running: usize = self.running.iter().map(Running::bytes).sum();
         let others = self.others.as_ref().map_or(0, |others| size_of::<Self>() + others.bytes());
-        self.entries.capacity() * size_of::<Entry>() + self.times.capacity() * size_of::<i64>() + running + others
+        let beside = others + self.standing.as_ref().map_or(0, |standing| standing.bytes());
+        self.entries.capacity() * size_of::<Entry>() + self.times.capacity() * size_of::<i64>() + running + beside
     }
 
     /// How many of its first rows a frame may see, which sees rows of the first input or does not.
@@ -247,6 +256,7 @@ impl Line {
     fn drop_first(&mut self, count: usize) {
         let of_others = self.first(count, false);
         self.others.iter_mut().for_each(|others| others.drop_first(of_others));
+        self.standing.iter_mut().for_each(|standing| standing.drop_first(count));
         self.gone += count;
         if self.gone == self.entries.len() || self.gone > GONE && self.gone > self.entries.len() / 2 {
             self.entries.drain(..self.gone);
@@ -413,6 +423,24 @@ impl Lines {
     pub fn followed(&mut self, key: u32, frame: usize) -> (&Line, &mut Range<usize>) {
         let Self { lines, near, frames, .. } = self;
         (lines[key as usize].seen(frames[frame]), &mut near[key as usize * frames.len() + frame])
+    }
+
+    /// Gives the rows of a key that one of the frames may see, with what follows windows of them from batch to batch.
+    pub fn follow<R>(
+        &mut self,
+        key: u32,
+        frame: usize,
+        follow: impl FnOnce(&[Entry], &mut Option<Box<Standing>>) -> R,
+    ) -> R {
+        let line = match &mut self.lines[key as usize] {
+            Line { others: Some(others), .. } if !self.frames[frame] => others,
+            line => line,
+        };
+        let bytes = |line: &Line| line.standing.as_ref().map_or(0, |standing| standing.bytes());
+        let before = bytes(line);
+        let found = follow(&line.entries[line.gone..], &mut line.standing);
+        self.bytes = self.bytes + bytes(line) - before;
+        found
     }
 
     /// Asks for the memory of some of the keys that are next, by how far these are ahead.

@@ -10,7 +10,7 @@
 //! * [`lines`]: the rows of each key, in the order of time; [`sweep`]: rows without an index
 //! * [`order`]: sorts rows by key and time
 //! * [`kept`]: the values of rows that wait, or may be looked at, and [`spare`] the memory of those that are gone
-//! * [`followed`]: results of windows that are followed as they move on
+//! * [`followed`]: results of windows that are followed as they move on, and [`standing`] from batch to batch
 //! * [`totals`]: running totals over the rows of a key, [`sums`] what follows from these, and [`blocks`]: states of blocks of them
 //! * [`past`]: what rows come to that are seen for ever, and are gone
 //! * [`layout`]: which columns are kept of a row that aggregates look at
@@ -40,6 +40,7 @@ pub mod places;
 pub mod saved;
 pub mod slices;
 pub mod spare;
+pub mod standing;
 pub mod sums;
 pub mod sweep;
 pub mod totals;

@@ -6,7 +6,8 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, UInt32Array, new_em
 use arrow_schema::{DataType, Field, FieldRef};
 use thalweg_core::{
     Error, Result,
-    aggregate::{Accumulator, Aggregate, Exactness, Slide, Totals, Windows},
+    aggregate::{Accumulator, Aggregate, Exactness, Follower, Slide, Totals, Windows},
+    moving::{Bag, Moving},
 };
 use thalweg_memory::kernels::hash::hash_columns;
 
@@ -16,7 +17,7 @@ use super::{
     lists,
     rows::{alike, counting, not_a_state},
 };
-use crate::aggregate::groups::{KeyEncoder, Numbers, packed::Packed};
+use crate::aggregate::groups::{Groups, KeyEncoder, Numbers, packed::Packed};
 
 /// The function over the distinct values of its only argument, if these can be told apart.
 pub fn distinct(function: Function, arguments: &[DataType]) -> Option<Arc<dyn Aggregate>> {
@@ -76,10 +77,7 @@ impl Slide for Distinct {
     fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
         let (encoder, column) = (KeyEncoder::new(std::slice::from_ref(&self.kind))?, &windows.arguments[0]);
         let mut values = encoder.groups();
-        let numbers = match values.number(&encoder.encode(&[canonical(column)?], column.len())?, None) {
-            Numbers::One(number) => vec![number; column.len()],
-            Numbers::Each(numbers) => numbers,
-        };
+        let numbers = each_number(&mut values, &encoder, canonical(column)?)?;
         let totals = if self.counts_distinct() { None } else { self.function.totals() };
         let amounts = match totals {
             None => None,
@@ -121,6 +119,122 @@ impl Slide for Distinct {
             Some(totals) => self.of_totals(totals, &distinct, &sums).map(Some),
         }
     }
+
+    fn follower(&self) -> Option<Box<dyn Follower>> {
+        let encoder = KeyEncoder::new(std::slice::from_ref(&self.kind)).ok().filter(|_| self.counts_distinct())?;
+        let times = Times { of: Vec::new(), distinct: 0, rows: Vec::new() };
+        Some(Box::new(Following { values: encoder.groups(), encoder, moving: Moving::new(times), unused: 0 }))
+    }
+}
+
+/// How many distinct values there are in the windows of a key, from batch to batch.
+struct Following {
+    encoder: KeyEncoder,
+    /// Each value's number.
+    values: Groups,
+    moving: Moving<Times>,
+    /// How many numbers have no row.
+    unused: usize,
+}
+
+/// How often each value, by its number, is in a window, and how many are there.
+struct Times {
+    of: Vec<u32>,
+    distinct: i64,
+    /// How many rows have it, in the window or not.
+    rows: Vec<u32>,
+}
+
+impl Bag for Times {
+    type Value = u32;
+
+    fn change(&mut self, value: u32, comes: bool) {
+        let times = &mut self.of[value as usize];
+        if comes {
+            *times += 1;
+            self.distinct += i64::from(*times == 1);
+        } else {
+            *times -= 1;
+            self.distinct -= i64::from(*times == 0);
+        }
+    }
+}
+
+/// So many numbers may have no row, however few have one.
+const UNUSED: usize = if cfg!(test) { 3 } else { 1_024 };
+
+impl Following {
+    fn numbers(&mut self, arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<Option<u32>>> {
+        let (column, counting) = (canonical(&arguments[0])?, counting(arguments, filter));
+        let numbers = each_number(&mut self.values, &self.encoder, column)?;
+        let Times { of, rows, .. } = &mut self.moving.bag;
+        let count = self.values.count();
+        self.unused += count - rows.len();
+        of.resize(count, 0);
+        rows.resize(count, 0);
+        let counts = |row: usize| counting.as_ref().is_none_or(|counting| counting.value(row));
+        Ok(numbers.into_iter().enumerate().map(|(row, number)| counts(row).then_some(number)).collect())
+    }
+
+    /// Forgets values that no row has, if they are many.
+    fn forget_unused(&mut self) {
+        let Times { of, rows, .. } = &mut self.moving.bag;
+        if self.unused <= UNUSED.max(rows.len() / 2) {
+            return;
+        }
+        let used: Vec<u32> = (0..rows.len() as u32).filter(|number| rows[*number as usize] > 0).collect();
+        let mut new = vec![0; rows.len()];
+        used.iter().zip(0..).for_each(|(number, place)| new[*number as usize] = place);
+        for counts in [of, rows] {
+            *counts = used.iter().map(|number| counts[*number as usize]).collect();
+        }
+        self.values = self.values.only(&used.into());
+        self.moving.map(|number| new[number as usize]);
+        self.unused = 0;
+    }
+}
+
+impl Follower for Following {
+    fn insert(&mut self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, places: &[usize]) -> Result<()> {
+        let numbers = self.numbers(arguments, filter)?;
+        for number in numbers.iter().flatten() {
+            let rows = &mut self.moving.bag.rows[*number as usize];
+            self.unused -= usize::from(*rows == 0);
+            *rows += 1;
+        }
+        self.moving.insert(numbers, places);
+        Ok(())
+    }
+
+    fn drop_first(&mut self, rows: usize) {
+        let unused = &mut self.unused;
+        self.moving.drop_first(rows, |times, number| {
+            let rows = &mut times.rows[number as usize];
+            *rows -= 1;
+            *unused += usize::from(*rows == 0);
+        });
+        self.forget_unused();
+    }
+
+    fn results(&mut self, windows: &Windows<'_>) -> Result<ArrayRef> {
+        let own = if windows.own.is_some() { self.numbers(windows.arguments, windows.filter)? } else { Vec::new() };
+        let found = self.moving.follow(windows, &own, |times| Ok(times.distinct))?;
+        Ok(Arc::new(Int64Array::from(found)))
+    }
+
+    fn bytes(&self) -> usize {
+        let Times { of, rows, .. } = &self.moving.bag;
+        self.values.size() + self.moving.bytes() + (of.capacity() + rows.capacity()) * size_of::<u32>()
+    }
+}
+
+/// The number of each value of a column.
+fn each_number(values: &mut Groups, encoder: &KeyEncoder, column: ArrayRef) -> Result<Vec<u32>> {
+    let rows = column.len();
+    Ok(match values.number(&encoder.encode(&[column], rows)?, None) {
+        Numbers::One(number) => vec![number; rows],
+        Numbers::Each(numbers) => numbers,
+    })
 }
 
 impl Distinct {

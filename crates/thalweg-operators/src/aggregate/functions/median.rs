@@ -9,7 +9,9 @@ use arrow_buffer::ArrowNativeType;
 use arrow_schema::DataType;
 use thalweg_core::{
     Result,
-    aggregate::{Accumulator, Signature, Slide, Windows},
+    aggregate::{Accumulator, Follower, Signature, Slide, Windows},
+    moving::Moving,
+    ordered::Ordered,
     ranked::Ranked,
 };
 
@@ -172,15 +174,63 @@ impl<T: ArrowPrimitiveType> Slide for Sliding<T> {
             Ok(())
         };
         let results = windows.follow(&mut ranked, change, |ranked| {
-            let (half, at) = (ranked.count() / 2, |place: usize| values[ranked.nth(place)]);
-            Ok(match ranked.count() {
-                0 => None,
-                odd if odd % 2 == 1 => Some(at(half)),
-                _ => Some(between(at(half - 1), at(half))),
-            })
+            Ok(middle_of(ranked.count(), |place| Some(values[ranked.nth(place)])))
         })?;
         let result: PrimitiveArray<T> = results.into_iter().collect();
         Ok(Some(Arc::new(result.with_data_type(self.kind.clone()))))
+    }
+
+    fn follower(&self) -> Option<Box<dyn Follower>> {
+        let ordered = Ordered::new(|one: &T::Native, other: &T::Native| one.compare(*other));
+        Some(Box::new(Following::<T> { kind: self.kind.clone(), moving: Moving::new(ordered) }))
+    }
+}
+
+/// Medians of the windows of a key, from batch to batch.
+struct Following<T: ArrowPrimitiveType> {
+    kind: DataType,
+    moving: Moving<Ordered<T::Native>>,
+}
+
+impl<T: ArrowPrimitiveType> Following<T> {
+    fn values(arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<Option<T::Native>>> {
+        let column = canonical(&arguments[0])?;
+        let values = column.as_primitive_opt::<T>().ok_or_else(not_a_state)?.values();
+        let counting = counting(arguments, filter);
+        let counts = |row: usize| counting.as_ref().is_none_or(|counting| counting.value(row));
+        Ok(values.iter().enumerate().map(|(row, value)| counts(row).then_some(*value)).collect())
+    }
+}
+
+impl<T: ArrowPrimitiveType> Follower for Following<T> {
+    fn insert(&mut self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, places: &[usize]) -> Result<()> {
+        self.moving.insert(Self::values(arguments, filter)?, places);
+        Ok(())
+    }
+
+    fn drop_first(&mut self, rows: usize) {
+        self.moving.drop_first(rows, |_, _| ());
+    }
+
+    fn results(&mut self, windows: &Windows<'_>) -> Result<ArrayRef> {
+        let own = if windows.own.is_some() { Self::values(windows.arguments, windows.filter)? } else { Vec::new() };
+        let middle = |ordered: &mut Ordered<_>| Ok(middle_of(ordered.count(), |place| ordered.nth(place)));
+        let result: PrimitiveArray<T> = self.moving.follow(windows, &own, middle)?.into_iter().collect();
+        Ok(Arc::new(result.with_data_type(self.kind.clone())))
+    }
+
+    fn bytes(&self) -> usize {
+        self.moving.bytes() + self.moving.bag.bytes()
+    }
+}
+
+/// The middle of so many values, of which `at` knows each in the order of values.
+fn middle_of<N: ArrowNativeTypeOp + ArrowNativeType>(count: usize, at: impl Fn(usize) -> Option<N>) -> Option<N> {
+    let half = count / 2;
+    match count {
+        0 => None,
+        odd if odd % 2 == 1 => at(half),
+        _ => Some(between(at(half - 1)?, at(half)?)),
     }
 }
 

@@ -6,7 +6,7 @@
 //! * [`count`] has `count`
 //! * [`whole`] has `sum` and `avg` of integers and decimals
 //! * [`float`] has `sum` and `avg` of floats
-//! * [`extreme`] has `min` and `max`, [`stacks`] how they follow windows
+//! * [`extreme`] has `min` and `max`, [`stacks`] how they follow windows, and [`tree`] from batch to batch
 //! * [`median`] has `median`
 //! * [`logical`] has `bool_and` and `bool_or`
 //! * [`moments`] has variances, covariances, correlation and linear regression
@@ -27,6 +27,7 @@ mod rows;
 mod stacks;
 #[cfg(test)]
 mod testing;
+mod tree;
 mod whole;
 
 use std::{fmt, sync::Arc};

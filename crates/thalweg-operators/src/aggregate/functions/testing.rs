@@ -302,6 +302,81 @@ fn windows_that_move_on_give_what_their_rows_give() {
     assert!(followed.len() > 35 && lacking_rounds > 50, "{followed:?}, {lacking_rounds}");
 }
 
+/// What follows windows from batch to batch, while rows come anywhere and go at the front, and the results of an accumulator for each.
+#[test]
+fn windows_are_followed_from_batch_to_batch_wherever_rows_come() {
+    let mut random = StdRng::seed_from_u64(13);
+    let mut followed = BTreeSet::new();
+    for case in cases() {
+        let function = case.function();
+        for round in 0..25 {
+            let Some(mut follower) = function.slide().and_then(|slide| slide.follower()) else { continue };
+            followed.insert(case.title());
+            let (rows, mut there): (_, Vec<usize>) = (rows(&mut random, case.arguments.len()), Vec::new());
+            let all = rows.groups.len();
+            let mut last = 0..0_usize;
+            for _ in 0..if all == 0 { 0 } else { 12 } {
+                let some: Vec<usize> = (0..random.random_range(0..5)).map(|_| random.random_range(0..all)).collect();
+                let late = random.random_bool(0.5);
+                let place = |random: &mut StdRng| if late { random.random_range(0..=there.len()) } else { there.len() };
+                let mut places: Vec<usize> = some.iter().map(|_| place(&mut random)).collect();
+                places.sort_unstable();
+                let (arguments, filter) = self::some(&case, &rows, &some);
+                follower.insert(&arguments, filter.as_ref(), &places).unwrap();
+                for (number, (row, place)) in some.iter().zip(&places).enumerate() {
+                    there.insert(place + number, *row);
+                }
+                let gone = random.random_range(0..=there.len().min(4));
+                if random.random_bool(0.5) {
+                    follower.drop_first(gone);
+                    there.drain(..gone);
+                    last = last.start.saturating_sub(gone)..last.end.saturating_sub(gone);
+                }
+                let asked = random.random_range(0..4);
+                let window = |_| {
+                    let back = if random.random_bool(0.2) { there.len() } else { 0 };
+                    let start = random.random_range(last.start.min(there.len()).saturating_sub(back)..=there.len());
+                    last = start..random.random_range(start..=there.len());
+                    last.clone()
+                };
+                let windows: Vec<Range<usize>> = (0..asked).map(window).collect();
+                let own: Option<Vec<usize>> =
+                    random.random_bool(0.3).then(|| windows.iter().map(|_| random.random_range(0..all)).collect());
+                let have_holes = own.is_some() || random.random_bool(0.3);
+                let lacked = |window: &Range<usize>| {
+                    let first = random.random_range(window.start..=window.end);
+                    first..random.random_range(first..=window.end)
+                };
+                let lacks: Vec<Range<usize>> = match have_holes {
+                    true => windows.iter().map(lacked).collect(),
+                    false => Vec::new(),
+                };
+                let mut accumulator = function.accumulator().unwrap();
+                add(accumulator.as_mut(), &case, &rows, &[], asked);
+                for (number, window) in windows.iter().enumerate() {
+                    let is_seen = |place: &usize| lacks.get(number).is_none_or(|lacked| !lacked.contains(place));
+                    let seen: Vec<usize> = window.clone().filter(is_seen).map(|place| there[place]).collect();
+                    let seen: Vec<usize> = seen.into_iter().chain(own.as_ref().map(|own| own[number])).collect();
+                    let rows = Rows { groups: vec![number as u32; all], ..rows.clone() };
+                    add(accumulator.as_mut(), &case, &rows, &seen, asked);
+                }
+                let (arguments, filter) = self::some(&case, &rows, own.as_deref().unwrap_or_default());
+                let windows = Windows {
+                    arguments: &arguments,
+                    filter: filter.as_ref(),
+                    windows: &windows,
+                    own: own.map(|_| there.len()),
+                    lacks: &lacks,
+                    before: &[],
+                };
+                let found = follower.results(&windows).unwrap();
+                assert_eq!(&found, &accumulator.take_result().unwrap(), "{} round {round}", case.title());
+            }
+        }
+    }
+    assert!(followed.len() > 70, "{}: {followed:?}", followed.len());
+}
+
 /// The rows of a group that count, as the numbers they were made of.
 fn group(case: &Case, rows: &Rows, group: u32) -> Vec<Vec<i64>> {
     let is_in = |row: &usize| {

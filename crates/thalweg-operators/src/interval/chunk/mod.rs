@@ -2,11 +2,13 @@
 //!
 //! * [`around`]: which rows they see, and what follows from that alone
 //! * [`settle`]: what is found of the rows of a key without looking at all rows of each window
+//! * [`stand`]: what is found from what earlier batches have left
 //! * [`results`]: what comes out
 
 mod around;
 mod results;
 mod settle;
+mod stand;
 
 use std::ops::Range;
 
@@ -244,7 +246,7 @@ impl Chunk {
         &mut self,
         bases: &[Entry],
         asked: &Asked,
-        lines: &Lines,
+        lines: &mut Lines,
         (kept, past): (&Kept, &Past),
     ) -> Result<bool> {
         let looks = |frame: usize| {

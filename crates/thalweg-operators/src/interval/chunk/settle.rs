@@ -26,7 +26,7 @@ impl Chunk {
         looked: &Looked,
         bases: &[Entry],
         asked: &Asked,
-        lines: &Lines,
+        lines: &mut Lines,
         (kept, past): (&Kept, &Past),
     ) -> Result<usize> {
         let key = bases[self.order[self.done] as usize].key;
@@ -37,9 +37,10 @@ impl Chunk {
         // Where frames have a size and leave rows out, one may begin before the one before it.
         let first = starts.iter().copied().min().unwrap_or(0);
         let all = first..ends[same - 1].max(first);
-        let seen = starts.iter().zip(ends).map(|(start, end)| end - start).sum();
-        let blocks_pay = looked.has_blocks && blocks::pay(same, all.len(), seen);
-        let following_pays = looked.slides && seen > asked.cost_of_following(looked) * (all.len() + same);
+        let overlapping = starts.iter().zip(ends).map(|(start, end)| end - start).sum();
+        let blocks_pay = looked.has_blocks && blocks::pay(same, all.len(), overlapping);
+        let anew = asked.cost_of_following(looked) * (all.len() + same);
+        let following_pays = looked.slides && overlapping > anew;
         let unsure: Vec<usize> = (0..same).filter(|place| self.unsure[frame].has(order[*place] as usize)).collect();
         let can_follow =
             |call: &usize| asked.functions[*call].slide().is_some_and(|slide| !looked.has_past || slide.goes_on());
@@ -48,10 +49,23 @@ impl Chunk {
         let sure_pays = can_follow && !unsure.is_empty() && seen > 2 * (all.len() + unsure.len());
         self.settled[frame] = Settled { end, ..Settled::default() };
         let lacks_own = looked.adds_own && !(self.done..end).all(|place| spans.owns(place));
-        if lacks_own || all.len() > TOGETHER || !(blocks_pay || following_pays || sure_pays) {
-            return Ok(0);
+        let may_stand = looked.slides && looked.can_stand && !lacks_own;
+        let mut visited = 0;
+        if may_stand
+            && let Some(stood) =
+                self.stand((frame, looked), bases, self.done..end, anew.min(overlapping), (asked, kept), lines)?
+        {
+            visited = stood.visited;
+            self.settled[frame].is_followed = stood.results.is_some();
+            put_followed(&mut self.followed, order, stood.results);
         }
-        self.search.visited += all.len() as u64;
+        let following_pays = following_pays && !self.settled[frame].is_followed;
+        if lacks_own || all.len() > TOGETHER || !(blocks_pay || following_pays || sure_pays) {
+            self.search.visited += visited as u64;
+            return Ok(visited);
+        }
+        visited += all.len();
+        self.search.visited += visited as u64;
         let windows = starts.iter().zip(ends).map(|(start, end)| start - all.start..end - all.start);
         let windows: Vec<_> = windows.collect();
         let line = lines.seen(key, frame);
@@ -108,6 +122,6 @@ impl Chunk {
             self.settled[frame].is_found = true;
             self.merged[frame] += same;
         }
-        Ok(all.len())
+        Ok(visited)
     }
 }

@@ -1,0 +1,110 @@
+//! The rows of a key, and what is in the window that was last looked at: kept from batch to batch.
+
+use std::{collections::VecDeque, mem, ops::Range};
+
+use crate::{Result, aggregate::Windows};
+
+/// Values that come and go.
+pub trait Bag {
+    /// What is there, perhaps several times.
+    type Value: Copy;
+
+    /// One comes or goes.
+    fn change(&mut self, value: Self::Value, comes: bool);
+}
+
+/// Rows in order, each with its value if it counts, of which those of one window are in a bag.
+///
+/// A window that is not far from the one before costs what lies between them, be it of the next batch or long.
+#[derive(Debug, Default)]
+pub struct Moving<B: Bag> {
+    rows: VecDeque<Option<B::Value>>,
+    near: Range<usize>,
+    /// The values of the rows in the window.
+    pub bag: B,
+}
+
+impl<B: Bag> Moving<B> {
+    /// Without rows.
+    pub fn new(bag: B) -> Self {
+        Self { rows: VecDeque::new(), near: 0..0, bag }
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Rows come: before each so many of those that are there already, which ascend.
+    pub fn insert(&mut self, values: impl IntoIterator<Item = Option<B::Value>>, places: &[usize]) {
+        for (number, (value, place)) in values.into_iter().zip(places).enumerate() {
+            let place = place + number;
+            if place == self.rows.len() {
+                self.rows.push_back(value);
+                continue;
+            }
+            self.rows.insert(place, value);
+            if place >= self.near.end {
+                continue;
+            }
+            self.near.end += 1;
+            if place <= self.near.start {
+                self.near.start += 1;
+            } else if let Some(value) = value {
+                self.bag.change(value, true);
+            }
+        }
+    }
+
+    /// The first rows go; `gone` is told the value of each that counts, when the bag has it no more.
+    pub fn drop_first(&mut self, rows: usize, mut gone: impl FnMut(&mut B, B::Value)) {
+        for (row, value) in self.rows.drain(..rows.min(self.rows.len())).enumerate() {
+            let Some(value) = value else { continue };
+            if self.near.contains(&row) {
+                self.bag.change(value, false);
+            }
+            gone(&mut self.bag, value);
+        }
+        self.near = self.near.start.saturating_sub(rows)..self.near.end.saturating_sub(rows);
+        if self.rows.capacity() > 4 * self.rows.len().max(64) {
+            self.rows.shrink_to(2 * self.rows.len());
+        }
+    }
+
+    /// Each value becomes another one.
+    pub fn map(&mut self, to: impl Fn(B::Value) -> B::Value) {
+        self.rows.iter_mut().flatten().for_each(|value| *value = to(*value));
+    }
+
+    /// What there is in each window; `own` are the values of the rows that each sees alone.
+    ///
+    /// Errors: those of `result`.
+    pub fn follow<R>(
+        &mut self,
+        windows: &Windows<'_>,
+        own: &[Option<B::Value>],
+        mut result: impl FnMut(&mut B) -> Result<R>,
+    ) -> Result<Vec<R>> {
+        let mut near = mem::take(&mut self.near);
+        let count = self.rows.len();
+        let change = |moving: &mut Self, rows: Range<usize>, comes: bool| {
+            let of_own = rows.start.max(count) - count..rows.end.max(count) - count;
+            let all = moving.rows.range(rows.start.min(count)..rows.end.min(count)).chain(&own[of_own]);
+            all.flatten().for_each(|value| moving.bag.change(*value, comes));
+            Ok(())
+        };
+        let found = windows.follow_from(&mut near, self, change, |moving| result(&mut moving.bag));
+        self.near = near;
+        found
+    }
+
+    /// How many bytes of memory the rows take.
+    pub fn bytes(&self) -> usize {
+        self.rows.capacity() * size_of::<Option<B::Value>>()
+    }
+}

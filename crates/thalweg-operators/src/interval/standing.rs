@@ -1,0 +1,167 @@
+//! What follows the windows of a key from batch to batch, where these are long and few rows come at a time.
+//!
+//! Whatever follows windows within a batch begins anew with all rows that the first of them sees. Where a batch has few rows of a key, and
+//! their windows are long, that is most of what is done; then it pays to keep what was found, at some cost for each row that comes and goes.
+//! Which it is, is counted as batches go by.
+
+use std::fmt;
+
+use thalweg_core::{Result, aggregate::Follower};
+
+use super::entry::{At, Entry};
+
+/// What it takes to tell of a row, or to find what is in a window, and what it takes for all of them together: as many rows as are looked at
+/// meanwhile by what begins anew, about.
+const EACH: usize = 40;
+const ONCE: usize = 500;
+
+/// Windows of fewer rows are not worth the memory. (Tests have few rows.)
+const SHORT: usize = if cfg!(test) { 2 } else { 64 };
+
+/// So many rows are told at a time where there are more: others may run before the next.
+const TOLD: usize = if cfg!(test) { 64 } else { 16_384 };
+
+/// Tests begin, and end, whenever they can.
+const BUILD: usize = if cfg!(test) { 0 } else { EACH };
+
+/// What follows the windows of the frames that see the rows of one key.
+#[derive(Debug, Default)]
+pub struct Standing {
+    frames: Vec<Stand>,
+}
+
+/// What follows the windows of one frame.
+#[derive(Default)]
+struct Stand {
+    frame: usize,
+    /// How much less the other way would have cost since this one was gone.
+    regret: usize,
+    /// For each aggregate, where they stand; empty where windows are followed within a batch.
+    followers: Vec<Box<dyn Follower>>,
+    /// How many of the key's first rows are known, but for those between them that have come since.
+    known: usize,
+    /// Which of these have come since, in their order.
+    between: Vec<usize>,
+    bytes: usize,
+}
+
+impl fmt::Debug for Stand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of frame {} know {} rows", self.followers.len(), self.frame, self.known)
+    }
+}
+
+impl Standing {
+    /// Says whether what follows the windows of a frame stays from batch to batch from now on: so many windows are asked for, what begins
+    /// anew looks at so many rows, and the key has so many.
+    pub fn choose(this: &mut Option<Box<Self>>, frame: usize, windows: usize, anew: usize, rows: usize) -> bool {
+        if this.is_none() && anew < SHORT {
+            return false;
+        }
+        let frames = &mut this.get_or_insert_default().frames;
+        let stand = match frames.iter().position(|stand| stand.frame == frame) {
+            Some(place) => &mut frames[place],
+            None => {
+                // How many rows came with these windows is not known yet.
+                frames.push(Stand { frame, known: rows.saturating_sub(windows), ..Stand::default() });
+                let last = frames.len() - 1;
+                &mut frames[last]
+            }
+        };
+        let new = rows - stand.known + stand.between.len();
+        let kept = ONCE + EACH * (new + windows);
+        let is_on = !stand.followers.is_empty();
+        let (cost, other) = if is_on { (kept, anew) } else { (anew, kept) };
+        stand.regret = (stand.regret + cost).saturating_sub(other);
+        if stand.regret > BUILD * rows {
+            stand.regret = 0;
+            if !is_on {
+                (stand.known, stand.between) = (0, Vec::new());
+                return true;
+            }
+            *stand = Stand { frame, ..Stand::default() };
+        }
+        if stand.followers.is_empty() {
+            (stand.known, stand.between) = (rows, Vec::new());
+            return false;
+        }
+        true
+    }
+
+    /// What follows the windows of a frame, from `begin` if there is nothing yet, if it has been told of all rows of its key: `tell` is
+    /// given rows, and how many of those known are before each. Where there are very many, some are told next time, and so on.
+    ///
+    /// Errors: those of `tell`.
+    pub fn told(
+        &mut self,
+        frame: usize,
+        rows: &[Entry],
+        begin: impl FnOnce() -> Vec<Box<dyn Follower>>,
+        tell: impl FnOnce(&mut [Box<dyn Follower>], &[At], &[usize]) -> Result<()>,
+    ) -> Result<Option<&mut [Box<dyn Follower>]>> {
+        let Some(stand) = self.frames.iter_mut().find(|stand| stand.frame == frame) else { return Ok(None) };
+        if stand.followers.is_empty() {
+            stand.followers = begin();
+        }
+        let known = rows.len().min(stand.known + TOLD);
+        let new: Vec<usize> = stand.between.drain(..).chain(stand.known..known).collect();
+        if !new.is_empty() {
+            let places: Vec<usize> = new.iter().enumerate().map(|(before, row)| row - before).collect();
+            let new: Vec<At> = new.iter().map(|row| rows[*row].at).collect();
+            tell(&mut stand.followers, &new, &places)?;
+        }
+        stand.known = known;
+        stand.bytes = stand.followers.iter().map(|follower| follower.bytes()).sum();
+        Ok((known == rows.len()).then_some(&mut stand.followers))
+    }
+
+    /// Rows have come: so many of those that there were are before each.
+    pub fn insert(&mut self, places: impl Iterator<Item = usize> + Clone) {
+        for stand in &mut self.frames {
+            let known = stand.known;
+            let new = places.clone().take_while(|place| *place < known).enumerate().map(|(before, place)| place + before);
+            let new: Vec<usize> = new.collect();
+            if new.is_empty() {
+                continue;
+            }
+            // Each of those before is behind as many more as come before it.
+            let mut before = 0;
+            for row in &mut stand.between {
+                while new.get(before).is_some_and(|new| *new <= *row + before) {
+                    before += 1;
+                }
+                *row += before;
+            }
+            stand.known += new.len();
+            stand.between.extend(new);
+            stand.between.sort_unstable();
+        }
+    }
+
+    /// The first rows are gone.
+    pub fn drop_first(&mut self, rows: usize) {
+        for stand in &mut self.frames {
+            let gone = rows.min(stand.known);
+            let unknown = stand.between.partition_point(|row| *row < gone);
+            stand.between.drain(..unknown);
+            stand.between.iter_mut().for_each(|row| *row -= gone);
+            stand.known -= gone;
+            stand.followers.iter_mut().for_each(|follower| follower.drop_first(gone - unknown));
+        }
+    }
+
+    /// Rows behind so many are taken back.
+    pub fn truncate(&mut self, rows: usize) {
+        for stand in &mut self.frames {
+            if stand.known > rows {
+                // What follows windows cannot do that.
+                *stand = Stand { frame: stand.frame, regret: stand.regret, known: rows, ..Stand::default() };
+            }
+        }
+    }
+
+    /// How many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.frames.iter().map(|stand| size_of::<Stand>() + stand.bytes).sum::<usize>()
+    }
+}
