@@ -2,7 +2,7 @@
 
 use std::{any::Any, fmt::Debug, ops::Range};
 
-use arrow_array::{Array, ArrayRef, BooleanArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, builder::ArrayBuilder};
 use arrow_buffer::{BooleanBuffer, ScalarBuffer};
 use arrow_schema::{DataType, FieldRef};
 
@@ -75,6 +75,13 @@ pub trait Slide: Send + Sync {
     }
 }
 
+/// The builder of a column to which a [`Follower`] appends.
+///
+/// Errors: `Error::Bug` if it is of another type.
+pub fn builder<B: 'static>(found: &mut dyn ArrayBuilder) -> Result<&mut B> {
+    found.as_any_mut().downcast_mut().ok_or_else(|| Error::bug("results of windows of another type"))
+}
+
 /// What follows the windows of one key from batch to batch: it is told which rows come and go, and asked for windows of those that are there.
 pub trait Follower: Send {
     /// Rows come, all of these columns: before each so many of those that are there already. These numbers ascend, and rows for which they
@@ -84,9 +91,9 @@ pub trait Follower: Send {
     /// The first rows go.
     fn drop_first(&mut self, rows: usize);
 
-    /// The results of windows of the rows that are there. The arguments are those of rows that windows see alone, if there are such: `own` is
-    /// then the number of rows that are there. Nothing is before all rows.
-    fn results(&mut self, windows: &Windows<'_>) -> Result<ArrayRef>;
+    /// Appends the results of windows of the rows that are there to `found`, a builder of the function's output. The arguments are those of
+    /// rows that windows see alone, if there are such: `own` is then the number of rows that are there. Nothing is before all rows.
+    fn results(&mut self, windows: &Windows<'_>, found: &mut dyn ArrayBuilder) -> Result<()>;
 
     /// How many bytes of memory it takes, about.
     fn bytes(&self) -> usize;

@@ -2,7 +2,12 @@
 
 use std::{collections::VecDeque, mem, ops::Range};
 
-use crate::{Result, aggregate::Windows};
+use arrow_array::{ArrayRef, BooleanArray, builder::ArrayBuilder};
+
+use crate::{
+    Result,
+    aggregate::{Follower, Windows, builder},
+};
 
 /// Values that come and go.
 pub trait Bag {
@@ -11,6 +16,80 @@ pub trait Bag {
 
     /// One comes or goes.
     fn change(&mut self, value: Self::Value, comes: bool);
+
+    /// How many bytes of memory it keeps beside itself.
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// An aggregate that follows from a bag of values, one of each row that counts.
+pub trait Bagged: Clone + Send + 'static {
+    /// The bag.
+    type Bag: Bag<Value: Send> + Send;
+    /// What builds a column of results.
+    type Builder: ArrayBuilder;
+
+    /// A bag without values.
+    fn bag(&self) -> Self::Bag;
+
+    /// The value of each row that counts.
+    fn values(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<Option<ValueOf<Self>>>>;
+
+    /// Appends what the values in a bag come to.
+    fn put(&self, bag: &Self::Bag, found: &mut Self::Builder) -> Result<()>;
+
+    /// Appends what the values in windows of these rows come to.
+    ///
+    /// Errors: those of the others.
+    fn follow(&self, windows: &Windows<'_>, found: &mut Self::Builder) -> Result<()> {
+        let values = self.values(windows.arguments, windows.filter)?;
+        let change = |bag: &mut Self::Bag, rows: Range<usize>, comes: bool| {
+            values[rows].iter().flatten().for_each(|value| bag.change(*value, comes));
+            Ok(())
+        };
+        windows.follow(&mut self.bag(), change, |bag| self.put(bag, found))?;
+        Ok(())
+    }
+
+    /// What follows windows for it from batch to batch.
+    fn follower(&self) -> Box<dyn Follower> {
+        Box::new(Following { of: self.clone(), moving: Moving::new(self.bag()) })
+    }
+}
+
+/// What is in the bag of an aggregate.
+pub type ValueOf<B> = <<B as Bagged>::Bag as Bag>::Value;
+
+/// Follows windows with a bag.
+struct Following<B: Bagged> {
+    of: B,
+    moving: Moving<B::Bag>,
+}
+
+impl<B: Bagged> Follower for Following<B> {
+    fn insert(&mut self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, places: &[usize]) -> Result<()> {
+        self.moving.insert(self.of.values(arguments, filter)?, places);
+        Ok(())
+    }
+
+    fn drop_first(&mut self, rows: usize) {
+        self.moving.drop_first(rows, |_, _| ());
+    }
+
+    fn results(&mut self, windows: &Windows<'_>, found: &mut dyn ArrayBuilder) -> Result<()> {
+        let own = match windows.own {
+            Some(_) => self.of.values(windows.arguments, windows.filter)?,
+            None => Vec::new(),
+        };
+        let found = builder(found)?;
+        self.moving.follow(windows, &own, |bag| self.of.put(bag, found))?;
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        self.moving.bytes() + self.moving.bag.bytes()
+    }
 }
 
 /// Rows in order, each with its value if it counts, of which those of one window are in a bag.

@@ -36,11 +36,6 @@ impl<V: Copy> Ordered<V> {
         })
     }
 
-    /// How many bytes of memory they take.
-    pub fn bytes(&self) -> usize {
-        self.runs.capacity() * size_of::<Vec<V>>() + self.runs.len() * FULL * size_of::<V>()
-    }
-
     /// The first run that ends with this value or one behind it, or the last, and where the value stands there, or would.
     fn place(&self, value: &V) -> (usize, usize) {
         let is_before = |other: &V| (self.compare)(other, value).is_lt();
@@ -52,6 +47,10 @@ impl<V: Copy> Ordered<V> {
 
 impl<V: Copy> Bag for Ordered<V> {
     type Value = V;
+
+    fn bytes(&self) -> usize {
+        self.runs.capacity() * size_of::<Vec<V>>() + self.runs.len() * FULL * size_of::<V>()
+    }
 
     fn change(&mut self, value: V, comes: bool) {
         let (number, place) = self.place(&value);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray};
+use arrow_array::{ArrayRef, BooleanArray, builder::ArrayBuilder};
 use arrow_schema::{DataType, FieldRef};
 use thalweg_core::{
     Error, Result,
@@ -71,8 +71,31 @@ impl Slide for Named {
     }
 
     fn follower(&self) -> Option<Box<dyn Follower>> {
-        // No value that it might find is an error.
-        self.inner.slide()?.follower()
+        let inner = self.inner.slide()?.follower()?;
+        Some(Box::new(NamedFollower { inner, text: Arc::clone(&self.text) }))
+    }
+}
+
+struct NamedFollower {
+    inner: Box<dyn Follower>,
+    text: Arc<str>,
+}
+
+impl Follower for NamedFollower {
+    fn insert(&mut self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, places: &[usize]) -> Result<()> {
+        blame(&self.text, self.inner.insert(arguments, filter, places))
+    }
+
+    fn drop_first(&mut self, rows: usize) {
+        self.inner.drop_first(rows);
+    }
+
+    fn results(&mut self, windows: &Windows<'_>, found: &mut dyn ArrayBuilder) -> Result<()> {
+        blame(&self.text, self.inner.results(windows, found))
+    }
+
+    fn bytes(&self) -> usize {
+        self.inner.bytes()
     }
 }
 

@@ -2,14 +2,17 @@
 
 use std::{marker::PhantomData, ops::Range, sync::Arc};
 
-use arrow_array::{Array, ArrayRef, ArrowNativeTypeOp, BooleanArray, ArrowPrimitiveType, PrimitiveArray, cast::AsArray, types::*};
+use arrow_array::{
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BooleanArray, PrimitiveArray, builder::PrimitiveBuilder,
+    cast::AsArray, types::*,
+};
 use arrow_schema::DataType;
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, expr::AggregateFunctionParams};
 use thalweg_core::{
     Error, Result,
     aggregate::{Follower, Slide, Windows},
-    moving::Moving,
+    moving::Bagged,
     ordered::Ordered,
     ranked::Ranked,
 };
@@ -52,14 +55,44 @@ where
             rows.filter(counts).for_each(|row| ranked.change(row, comes));
             Ok(())
         };
-        let results = windows
-            .follow(&mut ranked, change, |ranked| Ok(self.of(ranked.count(), |place| Some(values[ranked.nth(place)]))))?;
+        let results = windows.follow(&mut ranked, change, |ranked| {
+            Ok(self.of(ranked.count(), |place| Some(values[ranked.nth(place)])))
+        })?;
         Ok(Some(Arc::new(results.into_iter().collect::<PrimitiveArray<T>>())))
     }
 
     fn follower(&self) -> Option<Box<dyn Follower>> {
-        let ordered = Ordered::new(|one: &T::Native, other: &T::Native| one.compare(*other));
-        Some(Box::new(Following::<T> { percentile: Self { ..*self }, moving: Moving::new(ordered) }))
+        Some(Bagged::follower(self))
+    }
+}
+
+impl<T> Clone for Percentile<T> {
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
+impl<T> Bagged for Percentile<T>
+where
+    T: ArrowPrimitiveType<Native: Into<f64> + FromFloat>,
+{
+    type Bag = Ordered<T::Native>;
+    type Builder = PrimitiveBuilder<T>;
+
+    fn bag(&self) -> Ordered<T::Native> {
+        Ordered::new(|one, other| one.compare(*other))
+    }
+
+    fn values(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<Option<T::Native>>> {
+        let column = arguments[0].as_primitive_opt::<T>();
+        let column = column.ok_or_else(|| Error::bug("a percentile of values of another type"))?;
+        let counts = |row: usize| filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
+        Ok(column.iter().enumerate().map(|(row, value)| value.filter(|_| counts(row))).collect())
+    }
+
+    fn put(&self, ordered: &Ordered<T::Native>, found: &mut PrimitiveBuilder<T>) -> Result<()> {
+        found.append_option(self.of(ordered.count(), |place| ordered.nth(place)));
+        Ok(())
     }
 }
 
@@ -77,46 +110,6 @@ where
         let (low, high): (f64, f64) = (low.into(), at(place.ceil() as usize)?.into());
         let part = (place.fract() * PARTS).floor() / PARTS;
         Some(T::Native::of(low + (high - low) * part))
-    }
-}
-
-/// Percentiles of the windows of a key, from batch to batch.
-struct Following<T: ArrowPrimitiveType> {
-    percentile: Percentile<T>,
-    moving: Moving<Ordered<T::Native>>,
-}
-
-impl<T: ArrowPrimitiveType> Following<T> {
-    fn values(arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<Option<T::Native>>> {
-        let column = arguments[0].as_primitive_opt::<T>();
-        let column = column.ok_or_else(|| Error::bug("a percentile of values of another type"))?;
-        let counts = |row: usize| filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
-        Ok(column.iter().enumerate().map(|(row, value)| value.filter(|_| counts(row))).collect())
-    }
-}
-
-impl<T> Follower for Following<T>
-where
-    T: ArrowPrimitiveType<Native: Into<f64> + FromFloat>,
-{
-    fn insert(&mut self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, places: &[usize]) -> Result<()> {
-        self.moving.insert(Self::values(arguments, filter)?, places);
-        Ok(())
-    }
-
-    fn drop_first(&mut self, rows: usize) {
-        self.moving.drop_first(rows, |_, _| ());
-    }
-
-    fn results(&mut self, windows: &Windows<'_>) -> Result<ArrayRef> {
-        let own = if windows.own.is_some() { Self::values(windows.arguments, windows.filter)? } else { Vec::new() };
-        let percentile = &self.percentile;
-        let result = |ordered: &mut Ordered<_>| Ok(percentile.of(ordered.count(), |place| ordered.nth(place)));
-        Ok(Arc::new(self.moving.follow(windows, &own, result)?.into_iter().collect::<PrimitiveArray<T>>()))
-    }
-
-    fn bytes(&self) -> usize {
-        self.moving.bytes() + self.moving.bag.bytes()
     }
 }
 

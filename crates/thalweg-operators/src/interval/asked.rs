@@ -171,7 +171,7 @@ impl Asked {
             let (sliding, others): (Vec<_>, Vec<_>) = others.into_iter().partition(slides);
             looked.slides = !sliding.is_empty();
             let follower = |call: &usize| functions[*call].slide().and_then(Slide::follower);
-            looked.can_stand = sliding.iter().all(|call| follower(call).is_some());
+            looked.can_stand = looked.slides && sliding.iter().all(|call| follower(call).is_some());
             looked.needs_all = !others.is_empty();
             looked.has_blocks = looked.needs_all && merge(&others)?;
         }

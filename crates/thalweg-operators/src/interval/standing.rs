@@ -12,8 +12,8 @@ use super::entry::{At, Entry};
 
 /// What it takes to tell of a row, or to find what is in a window, and what it takes for all of them together: as many rows as are looked at
 /// meanwhile by what begins anew, about.
-const EACH: usize = 40;
-const ONCE: usize = 500;
+const EACH: usize = 5;
+const ONCE: usize = 50;
 
 /// Windows of fewer rows are not worth the memory. (Tests have few rows.)
 const SHORT: usize = if cfg!(test) { 2 } else { 64 };
@@ -88,38 +88,51 @@ impl Standing {
         true
     }
 
-    /// What follows the windows of a frame, from `begin` if there is nothing yet, if it has been told of all rows of its key: `tell` is
-    /// given rows, and how many of those known are before each. Where there are very many, some are told next time, and so on.
-    ///
-    /// Errors: those of `tell`.
-    pub fn told(
+    /// Says which rows what follows the windows of a frame, from `begin` if there is nothing yet, is to be told of now: `new` and `places`
+    /// get them, with how many of those it knows are before each. Where there are very many, some are told next time, and so on; returns
+    /// whether it will know all.
+    pub fn tell(
         &mut self,
         frame: usize,
         rows: &[Entry],
         begin: impl FnOnce() -> Vec<Box<dyn Follower>>,
-        tell: impl FnOnce(&mut [Box<dyn Follower>], &[At], &[usize]) -> Result<()>,
-    ) -> Result<Option<&mut [Box<dyn Follower>]>> {
-        let Some(stand) = self.frames.iter_mut().find(|stand| stand.frame == frame) else { return Ok(None) };
+        (new, places): (&mut Vec<At>, &mut Vec<usize>),
+    ) -> bool {
+        let Some(stand) = self.frames.iter_mut().find(|stand| stand.frame == frame) else { return false };
         if stand.followers.is_empty() {
             stand.followers = begin();
         }
         let known = rows.len().min(stand.known + TOLD);
-        let new: Vec<usize> = stand.between.drain(..).chain(stand.known..known).collect();
-        if !new.is_empty() {
-            let places: Vec<usize> = new.iter().enumerate().map(|(before, row)| row - before).collect();
-            let new: Vec<At> = new.iter().map(|row| rows[*row].at).collect();
-            tell(&mut stand.followers, &new, &places)?;
+        for (before, row) in stand.between.drain(..).chain(stand.known..known).enumerate() {
+            new.push(rows[row].at);
+            places.push(row - before);
         }
         stand.known = known;
+        known == rows.len()
+    }
+
+    /// What follows the windows of a frame, each with its aggregate's number.
+    ///
+    /// Errors: those of `follow`.
+    pub fn follow(
+        this: &mut Option<Box<Self>>,
+        frame: usize,
+        mut follow: impl FnMut(usize, &mut dyn Follower) -> Result<()>,
+    ) -> Result<()> {
+        let mut frames = this.iter_mut().flat_map(|standing| &mut standing.frames);
+        let Some(stand) = frames.find(|stand| stand.frame == frame) else { return Ok(()) };
+        let mut followers = stand.followers.iter_mut().enumerate();
+        followers.try_for_each(|(number, follower)| follow(number, follower.as_mut()))?;
         stand.bytes = stand.followers.iter().map(|follower| follower.bytes()).sum();
-        Ok((known == rows.len()).then_some(&mut stand.followers))
+        Ok(())
     }
 
     /// Rows have come: so many of those that there were are before each.
     pub fn insert(&mut self, places: impl Iterator<Item = usize> + Clone) {
         for stand in &mut self.frames {
             let known = stand.known;
-            let new = places.clone().take_while(|place| *place < known).enumerate().map(|(before, place)| place + before);
+            let new =
+                places.clone().take_while(|place| *place < known).enumerate().map(|(before, place)| place + before);
             let new: Vec<usize> = new.collect();
             if new.is_empty() {
                 continue;

@@ -2,11 +2,15 @@
 
 use std::{any::Any, mem, ops::Range, sync::Arc};
 
-use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, UInt32Array, new_empty_array};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int64Array, UInt32Array,
+    builder::{ArrayBuilder, Int64Builder},
+    new_empty_array,
+};
 use arrow_schema::{DataType, Field, FieldRef};
 use thalweg_core::{
     Error, Result,
-    aggregate::{Accumulator, Aggregate, Exactness, Follower, Slide, Totals, Windows},
+    aggregate::{Accumulator, Aggregate, Exactness, Follower, Slide, Totals, Windows, builder},
     moving::{Bag, Moving},
 };
 use thalweg_memory::kernels::hash::hash_columns;
@@ -15,7 +19,7 @@ use super::{
     Function,
     extreme::canonical,
     lists,
-    rows::{alike, counting, not_a_state},
+    rows::{alike, counted, counting, not_a_state},
 };
 use crate::aggregate::groups::{Groups, KeyEncoder, Numbers, packed::Packed};
 
@@ -165,15 +169,13 @@ const UNUSED: usize = if cfg!(test) { 3 } else { 1_024 };
 
 impl Following {
     fn numbers(&mut self, arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<Option<u32>>> {
-        let (column, counting) = (canonical(&arguments[0])?, counting(arguments, filter));
-        let numbers = each_number(&mut self.values, &self.encoder, column)?;
+        let numbers = each_number(&mut self.values, &self.encoder, canonical(&arguments[0])?)?;
         let Times { of, rows, .. } = &mut self.moving.bag;
         let count = self.values.count();
         self.unused += count - rows.len();
         of.resize(count, 0);
         rows.resize(count, 0);
-        let counts = |row: usize| counting.as_ref().is_none_or(|counting| counting.value(row));
-        Ok(numbers.into_iter().enumerate().map(|(row, number)| counts(row).then_some(number)).collect())
+        Ok(counted(arguments, filter, numbers.into_iter()))
     }
 
     /// Forgets values that no row has, if they are many.
@@ -216,10 +218,11 @@ impl Follower for Following {
         self.forget_unused();
     }
 
-    fn results(&mut self, windows: &Windows<'_>) -> Result<ArrayRef> {
+    fn results(&mut self, windows: &Windows<'_>, found: &mut dyn ArrayBuilder) -> Result<()> {
         let own = if windows.own.is_some() { self.numbers(windows.arguments, windows.filter)? } else { Vec::new() };
-        let found = self.moving.follow(windows, &own, |times| Ok(times.distinct))?;
-        Ok(Arc::new(Int64Array::from(found)))
+        let found: &mut Int64Builder = builder(found)?;
+        self.moving.follow(windows, &own, |times| Ok(found.append_value(times.distinct)))?;
+        Ok(())
     }
 
     fn bytes(&self) -> usize {

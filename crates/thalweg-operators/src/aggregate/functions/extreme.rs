@@ -1,13 +1,13 @@
 //! `min`, `max`, and `any_value`, which is the smallest.
 
-use std::{any::Any, mem, ops::Range, sync::Arc};
+use std::{any::Any, mem, sync::Arc};
 
 use arrow_array::ArrowNativeTypeOp;
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, LargeBinaryArray, PrimitiveArray, UInt32Array,
-    cast::AsArray, downcast_primitive, make_array, new_empty_array, types::*,
+    cast::AsArray, downcast_primitive, types::*,
 };
-use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer};
+use arrow_buffer::NullBuffer;
 use arrow_cast::cast;
 use arrow_schema::DataType;
 use arrow_select::take::take;
@@ -18,9 +18,9 @@ use thalweg_core::{
 
 use super::{
     Function,
+    best::best,
     rows::{alike, counting, each},
     stacks,
-    tree::{Above, Tree},
 };
 
 /// The smallest or largest value: numbers and times by their order, floats with NaN above all, text by its bytes.
@@ -101,126 +101,7 @@ impl Slide for Best {
     }
 
     fn follower(&self) -> Option<Box<dyn Follower>> {
-        let kind = self.kind.clone();
-        macro_rules! values {
-            ($primitive:ty) => {
-                Some(Box::new(Bests { kind, tree: Tree::<<$primitive as ArrowPrimitiveType>::Native>::new(self.is_max) }))
-            };
-        }
-        match &self.kind {
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Binary | DataType::LargeBinary => {
-                Some(Box::new(Bests { kind, tree: Tree::<Text>::new(self.is_max) }))
-            }
-            of => downcast_primitive!(of => (values), _ => None),
-        }
-    }
-}
-
-/// The best values of the windows of a key, from batch to batch.
-struct Bests<V> {
-    kind: DataType,
-    tree: Tree<V>,
-}
-
-/// Values as a tree has them.
-trait Treed: Above + Send {
-    /// Those of a column.
-    fn of(column: &ArrayRef) -> Vec<Self>;
-
-    /// A column of this type, with nulls where there is no value.
-    fn column(values: Vec<Option<Self>>, kind: &DataType) -> Result<ArrayRef>;
-}
-
-impl<N: ArrowNativeTypeOp + ArrowNativeType> Treed for N {
-    fn of(column: &ArrayRef) -> Vec<Self> {
-        let data = column.to_data();
-        data.buffer(0)[..data.len()].to_vec()
-    }
-
-    fn column(values: Vec<Option<Self>>, kind: &DataType) -> Result<ArrayRef> {
-        let nulls = values.iter().map(Option::is_some).collect::<NullBuffer>();
-        let values = values.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>();
-        let none = new_empty_array(kind).to_data().into_builder();
-        Ok(make_array(none.len(values.len()).nulls(Some(nulls)).buffers(vec![Buffer::from_vec(values)]).build()?))
-    }
-}
-
-/// Text or bytes.
-#[derive(Clone)]
-struct Text(Arc<[u8]>);
-
-impl Above for Text {
-    fn is_above(&self, other: &Self) -> bool {
-        self.0 > other.0
-    }
-}
-
-impl Treed for Text {
-    fn of(column: &ArrayRef) -> Vec<Self> {
-        macro_rules! texts {
-            ($column:expr) => {{
-                let column = $column;
-                // Nulls do not count.
-                (0..column.len()).map(|row| Self(AsRef::<[u8]>::as_ref(column.value(row)).into())).collect()
-            }};
-        }
-        match column.data_type() {
-            DataType::Utf8 => texts!(column.as_string::<i32>()),
-            DataType::LargeUtf8 => texts!(column.as_string::<i64>()),
-            DataType::Utf8View => texts!(column.as_string_view()),
-            DataType::Binary => texts!(column.as_binary::<i32>()),
-            _ => texts!(column.as_binary::<i64>()),
-        }
-    }
-
-    fn column(values: Vec<Option<Self>>, kind: &DataType) -> Result<ArrayRef> {
-        bytes_column(values.iter().map(|value| value.as_ref().map(|value| &value.0[..])), kind)
-    }
-}
-
-/// A column of this type of text or bytes.
-fn bytes_column<'a>(values: impl Iterator<Item = Option<&'a [u8]>>, kind: &DataType) -> Result<ArrayRef> {
-    let column: ArrayRef = match kind {
-        DataType::LargeUtf8 | DataType::LargeBinary => Arc::new(values.collect::<LargeBinaryArray>()),
-        _ => Arc::new(values.collect::<BinaryArray>()),
-    };
-    Ok(cast(&column, kind)?)
-}
-
-impl<V: Treed> Bests<V> {
-    fn values(arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<Option<V>>> {
-        let counting = counting(arguments, filter);
-        let values = V::of(&canonical(&arguments[0])?).into_iter().enumerate();
-        let counts = |row: usize| counting.as_ref().is_none_or(|counting| counting.value(row));
-        Ok(values.map(|(row, value)| counts(row).then_some(value)).collect())
-    }
-}
-
-impl<V: Treed> Follower for Bests<V> {
-    fn insert(&mut self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, places: &[usize]) -> Result<()> {
-        let values = Self::values(arguments, filter)?.into_iter().zip(places).enumerate();
-        values.for_each(|(number, (value, place))| self.tree.insert(place + number, value));
-        Ok(())
-    }
-
-    fn drop_first(&mut self, rows: usize) {
-        self.tree.drop_first(rows);
-    }
-
-    fn results(&mut self, windows: &Windows<'_>) -> Result<ArrayRef> {
-        let own = if windows.own.is_some() { Self::values(windows.arguments, windows.filter)? } else { Vec::new() };
-        let best = |(number, window): (usize, &Range<usize>)| {
-            let end = window.end.max(window.start);
-            let lacked = windows.lacks.get(number).cloned().unwrap_or(end..end);
-            let [one, other] = [window.start..lacked.start, lacked.end..end].map(|rows| self.tree.best(rows));
-            let own = own.get(number).and_then(Option::as_ref);
-            self.tree.better(self.tree.better(one, other.as_ref()), own)
-        };
-        V::column(windows.windows.iter().enumerate().map(best).collect(), &self.kind)
-    }
-
-    fn bytes(&self) -> usize {
-        self.tree.bytes()
+        best(&self.kind, self.is_max)
     }
 }
 
@@ -376,7 +257,12 @@ impl Accumulator for Texts {
     fn take_result(&mut self) -> Result<ArrayRef> {
         let values = mem::take(&mut self.values);
         self.bytes = 0;
-        bytes_column(values.iter().map(Option::as_deref), &self.kind)
+        let values = values.iter().map(|value| value.as_deref());
+        let column: ArrayRef = match self.kind {
+            DataType::LargeUtf8 | DataType::LargeBinary => Arc::new(values.collect::<LargeBinaryArray>()),
+            _ => Arc::new(values.collect::<BinaryArray>()),
+        };
+        Ok(cast(&column, &self.kind)?)
     }
 
     fn bytes(&self) -> usize {

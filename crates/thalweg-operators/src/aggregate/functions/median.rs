@@ -3,14 +3,15 @@
 use std::{any::Any, marker::PhantomData, mem, ops::Range, sync::Arc};
 
 use arrow_array::{
-    ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BooleanArray, PrimitiveArray, cast::AsArray, types::*,
+    ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, BooleanArray, PrimitiveArray, builder::PrimitiveBuilder,
+    cast::AsArray, types::*,
 };
 use arrow_buffer::ArrowNativeType;
 use arrow_schema::DataType;
 use thalweg_core::{
     Result,
     aggregate::{Accumulator, Follower, Signature, Slide, Windows},
-    moving::Moving,
+    moving::Bagged,
     ordered::Ordered,
     ranked::Ranked,
 };
@@ -19,7 +20,7 @@ use super::{
     Function,
     extreme::canonical,
     lists,
-    rows::{alike, counting, not_a_state},
+    rows::{alike, counted, counting, not_a_state},
 };
 
 /// The value in the middle, or half the sum of both: that of integers is rounded towards zero, and NaN is above all numbers.
@@ -181,46 +182,33 @@ impl<T: ArrowPrimitiveType> Slide for Sliding<T> {
     }
 
     fn follower(&self) -> Option<Box<dyn Follower>> {
-        let ordered = Ordered::new(|one: &T::Native, other: &T::Native| one.compare(*other));
-        Some(Box::new(Following::<T> { kind: self.kind.clone(), moving: Moving::new(ordered) }))
+        Some(Bagged::follower(self))
     }
 }
 
-/// Medians of the windows of a key, from batch to batch.
-struct Following<T: ArrowPrimitiveType> {
-    kind: DataType,
-    moving: Moving<Ordered<T::Native>>,
+impl<T: ArrowPrimitiveType> Clone for Sliding<T> {
+    fn clone(&self) -> Self {
+        Self { kind: self.kind.clone(), of: PhantomData }
+    }
 }
 
-impl<T: ArrowPrimitiveType> Following<T> {
-    fn values(arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<Option<T::Native>>> {
+impl<T: ArrowPrimitiveType> Bagged for Sliding<T> {
+    type Bag = Ordered<T::Native>;
+    type Builder = PrimitiveBuilder<T>;
+
+    fn bag(&self) -> Ordered<T::Native> {
+        Ordered::new(|one, other| one.compare(*other))
+    }
+
+    fn values(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<Option<T::Native>>> {
         let column = canonical(&arguments[0])?;
         let values = column.as_primitive_opt::<T>().ok_or_else(not_a_state)?.values();
-        let counting = counting(arguments, filter);
-        let counts = |row: usize| counting.as_ref().is_none_or(|counting| counting.value(row));
-        Ok(values.iter().enumerate().map(|(row, value)| counts(row).then_some(*value)).collect())
+        Ok(counted(arguments, filter, values.iter().copied()))
     }
-}
 
-impl<T: ArrowPrimitiveType> Follower for Following<T> {
-    fn insert(&mut self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, places: &[usize]) -> Result<()> {
-        self.moving.insert(Self::values(arguments, filter)?, places);
+    fn put(&self, ordered: &Ordered<T::Native>, found: &mut PrimitiveBuilder<T>) -> Result<()> {
+        found.append_option(middle_of(ordered.count(), |place| ordered.nth(place)));
         Ok(())
-    }
-
-    fn drop_first(&mut self, rows: usize) {
-        self.moving.drop_first(rows, |_, _| ());
-    }
-
-    fn results(&mut self, windows: &Windows<'_>) -> Result<ArrayRef> {
-        let own = if windows.own.is_some() { Self::values(windows.arguments, windows.filter)? } else { Vec::new() };
-        let middle = |ordered: &mut Ordered<_>| Ok(middle_of(ordered.count(), |place| ordered.nth(place)));
-        let result: PrimitiveArray<T> = self.moving.follow(windows, &own, middle)?.into_iter().collect();
-        Ok(Arc::new(result.with_data_type(self.kind.clone())))
-    }
-
-    fn bytes(&self) -> usize {
-        self.moving.bytes() + self.moving.bag.bytes()
     }
 }
 

@@ -6,13 +6,14 @@
 //! * [`count`] has `count`
 //! * [`whole`] has `sum` and `avg` of integers and decimals
 //! * [`float`] has `sum` and `avg` of floats
-//! * [`extreme`] has `min` and `max`, [`stacks`] how they follow windows, and [`tree`] from batch to batch
+//! * [`extreme`] has `min` and `max`, [`stacks`] how they follow windows, and [`best`] how from batch to batch, in a [`tree`]
 //! * [`median`] has `median`
 //! * [`logical`] has `bool_and` and `bool_or`
 //! * [`moments`] has variances, covariances, correlation and linear regression
 //! * [`distinct`] makes any of them one over distinct values
 //! * [`lists`] has the state of those that keep values
 
+mod best;
 mod count;
 mod distinct;
 #[cfg(test)]

@@ -5,11 +5,15 @@
 
 use std::{any::Any, mem, sync::Arc};
 
-use arrow_array::{ArrayRef, BinaryArray, BooleanArray, Float64Array, UInt64Array, cast::AsArray, types::UInt64Type};
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Float64Array, UInt64Array, builder::Float64Builder, cast::AsArray,
+    types::UInt64Type,
+};
 use arrow_schema::DataType;
 use thalweg_core::{
     Result,
-    aggregate::{Accumulator, Signature},
+    aggregate::{Accumulator, Follower, Signature, Slide, Windows},
+    moving::{Bag, Bagged},
 };
 use thalweg_memory::kernels::exact_sum::{
     ExactSum,
@@ -20,7 +24,7 @@ use thalweg_memory::kernels::exact_sum::{
 use super::{
     Function,
     float::doubles,
-    rows::{alike, bytes_of, counting, each, not_a_state, out_of_range, written},
+    rows::{alike, bytes_of, counted, counting, each, not_a_state, out_of_range, written},
 };
 
 /// One of the functions of moments over floats.
@@ -42,9 +46,50 @@ pub fn moments(signature: &Signature<'_>) -> Option<Function> {
     state.extend(sums.into_iter().take(columns));
     state.extend(products.into_iter().take(columns * 2 - 1));
     Some(match columns {
-        1 => Function::new(signature, &state, move || Groups::<1, 1> { statistic, groups: Vec::new() }),
-        _ => Function::new(signature, &state, move || Groups::<2, 3> { statistic, groups: Vec::new() }),
+        1 => Function::new(signature, &state, move || Groups::<1, 1> { statistic, groups: Vec::new() })
+            .with_slide(Sliding::<1, 1>(statistic)),
+        _ => Function::new(signature, &state, move || Groups::<2, 3> { statistic, groups: Vec::new() })
+            .with_slide(Sliding::<2, 3>(statistic)),
     })
+}
+
+/// The statistic of windows that move on: what comes is added, what goes is taken back.
+#[derive(Clone, Copy)]
+struct Sliding<const N: usize, const P: usize>(Statistic);
+
+impl<const N: usize, const P: usize> Bagged for Sliding<N, P> {
+    type Bag = Moments<N, P>;
+    type Builder = Float64Builder;
+
+    fn bag(&self) -> Moments<N, P> {
+        Moments::default()
+    }
+
+    fn values(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<Option<[f64; N]>>> {
+        let columns: [_; N] = std::array::from_fn(|i| doubles(&arguments[i]));
+        let rows = (0..columns[0].len()).map(|row| columns.each_ref().map(|column| column.value(row)));
+        Ok(counted(arguments, filter, rows))
+    }
+
+    fn put(&self, moments: &Moments<N, P>, found: &mut Float64Builder) -> Result<()> {
+        found.append_option(self.0.fitting(moments)?);
+        Ok(())
+    }
+}
+
+impl<const N: usize, const P: usize> Slide for Sliding<N, P> {
+    fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
+        if let Statistic::Count = self.0 {
+            return Ok(None);
+        }
+        let mut found = Float64Builder::with_capacity(windows.windows.len());
+        self.follow(windows, &mut found)?;
+        Ok(Some(Arc::new(found.finish())))
+    }
+
+    fn follower(&self) -> Option<Box<dyn Follower>> {
+        if let Statistic::Count = self.0 { None } else { Some(Bagged::follower(self)) }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -146,6 +191,18 @@ impl Statistic {
     }
 }
 
+impl Statistic {
+    /// The value of the statistic: from finite values comes a finite one, or none that a DOUBLE holds.
+    fn fitting<const N: usize, const P: usize>(self, moments: &Moments<N, P>) -> Result<Option<f64>> {
+        match self.value(moments) {
+            Some(value) if value.is_infinite() && moments.sums.iter().all(ExactSum::is_finite) => {
+                Err(out_of_range("double").with_hint("divide the argument by a constant"))
+            }
+            value => Ok(value),
+        }
+    }
+}
+
 /// Sums of N columns, and of the P products of two of them.
 #[derive(Clone)]
 struct Moments<const N: usize, const P: usize> {
@@ -159,6 +216,24 @@ impl<const N: usize, const P: usize> Default for Moments<N, P> {
             sums: std::array::from_fn(|_| ExactSum::default()),
             products: std::array::from_fn(|_| Default::default()),
         }
+    }
+}
+
+impl<const N: usize, const P: usize> Bag for Moments<N, P> {
+    type Value = [f64; N];
+
+    fn change(&mut self, values: [f64; N], comes: bool) {
+        let sums = self.sums.iter_mut().zip(values);
+        sums.for_each(|(sum, value)| if comes { sum.add(value) } else { sum.subtract(value) });
+        for (i, sum) in self.products.iter_mut().enumerate() {
+            let (x, y) = (values[i / 2], values[i.div_ceil(2)]);
+            if comes { sum.add(x, y) } else { sum.subtract(x, y) }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let sums: usize = self.sums.iter().map(ExactSum::bytes).sum();
+        sums + self.products.iter().map(ExactProducts::bytes).sum::<usize>()
     }
 }
 
@@ -218,10 +293,7 @@ impl<const N: usize, const P: usize> Accumulator for Groups<N, P> {
         let columns: [_; N] = std::array::from_fn(|i| doubles(&arguments[i]));
         let columns = columns.each_ref().map(|column| column.values());
         each(counting(arguments, filter).as_ref(), groups, |row, group| {
-            let group = &mut self.groups[group];
-            let values = columns.map(|column| column[row]);
-            group.sums.iter_mut().zip(values).for_each(|(sum, value)| sum.add(value));
-            group.products.iter_mut().enumerate().for_each(|(i, sum)| sum.add(values[i / 2], values[i.div_ceil(2)]));
+            self.groups[group].change(columns.map(|column| column[row]), true);
         });
         Ok(())
     }
@@ -288,21 +360,11 @@ impl<const N: usize, const P: usize> Accumulator for Groups<N, P> {
         if let Statistic::Count = self.statistic {
             return Ok(Arc::new(UInt64Array::from_iter_values(groups.iter().map(Moments::count))));
         }
-        // From finite values comes a finite result, or none that a DOUBLE holds.
-        let fit = |moments: &Moments<N, P>| match self.statistic.value(moments) {
-            Some(value) if value.is_infinite() && moments.sums.iter().all(ExactSum::is_finite) => {
-                Err(out_of_range("double").with_hint("divide the argument by a constant"))
-            }
-            value => Ok(value),
-        };
+        let fit = |moments: &Moments<N, P>| self.statistic.fitting(moments);
         Ok(Arc::new(groups.iter().map(fit).collect::<Result<Float64Array>>()?))
     }
 
     fn bytes(&self) -> usize {
-        let beside = |group: &Moments<N, P>| {
-            let sums: usize = group.sums.iter().map(ExactSum::bytes).sum();
-            sums + group.products.iter().map(ExactProducts::bytes).sum::<usize>()
-        };
-        self.groups.capacity() * size_of::<Moments<N, P>>() + self.groups.iter().map(beside).sum::<usize>()
+        self.groups.capacity() * size_of::<Moments<N, P>>() + self.groups.iter().map(Bag::bytes).sum::<usize>()
     }
 }

@@ -29,6 +29,18 @@ pub fn each(counting: Option<&BooleanBuffer>, groups: &[u32], mut visit: impl Fn
     }
 }
 
+/// The values of the rows that count.
+pub fn counted<V>(
+    arguments: &[ArrayRef],
+    filter: Option<&BooleanArray>,
+    values: impl Iterator<Item = V>,
+) -> Vec<Option<V>> {
+    match counting(arguments, filter) {
+        None => values.map(Some).collect(),
+        Some(counting) => values.zip(&counting).map(|(value, counts)| counts.then_some(value)).collect(),
+    }
+}
+
 /// Another accumulator of the same kind.
 pub fn alike<A: 'static>(other: &dyn Accumulator) -> Result<&A> {
     let found = other.as_any().and_then(|other| other.downcast_ref());

@@ -147,7 +147,8 @@ impl<V: Above> Nodes<V> {
 
     fn insert(&mut self, place: usize, value: Option<V>, is_max: bool) -> Option<Self> {
         // Most come last, or not far from there.
-        let (mut number, mut start) = (self.nodes.len() - 1, self.rows.iter().sum::<usize>() - self.rows[self.nodes.len() - 1]);
+        let (mut number, mut start) =
+            (self.nodes.len() - 1, self.rows.iter().sum::<usize>() - self.rows[self.nodes.len() - 1]);
         while place < start {
             number -= 1;
             start -= self.rows[number];
@@ -220,11 +221,6 @@ impl<V: Above> Tree<V> {
         }
     }
 
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.rows
-    }
-
     /// The best of two values.
     pub fn better(&self, one: Option<V>, other: Option<&V>) -> Option<V> {
         better(one, other, self.is_max)
@@ -270,7 +266,7 @@ mod tests {
                 let window = start..random.random_range(start..=rows.len());
                 let seen = rows[window.clone()].iter().flatten().copied();
                 assert_eq!(tree.best(window), if is_max { seen.max() } else { seen.min() }, "seed {seed}");
-                assert_eq!(tree.len(), rows.len());
+                assert_eq!(tree.rows, rows.len());
             }
         }
     }

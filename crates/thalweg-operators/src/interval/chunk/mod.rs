@@ -67,6 +67,10 @@ pub struct Chunk {
     picked: Vec<Vec<Option<At>>>,
     /// For each aggregate what was found by following windows, and for which rows.
     followed: Vec<Followed>,
+    /// Whether windows that are followed from batch to batch have been.
+    has_begun: bool,
+    /// By frame whether they have for each row, in the order of keys; empty if they have for none.
+    stood: Vec<Vec<bool>>,
     /// By frame the rows whose totals are no numbers for certain.
     unsure: Vec<Unsure>,
     /// By frame for how many rows blocks were merged.
@@ -210,7 +214,7 @@ impl Chunk {
     fn reset(&mut self, bases: &[Entry], asked: &Asked, kept: &Kept) -> Result<Vec<Amounts>> {
         self.rows.clear();
         self.rows.extend(bases.iter().map(|base| base.at));
-        (self.done, self.given, self.is_swept) = (0, 0, false);
+        (self.done, self.given, self.is_swept, self.has_begun) = (0, 0, false, false);
         self.accumulators = asked.functions.iter().map(|function| function.accumulator()).collect::<Result<_>>()?;
         self.totals.resize_with(asked.functions.len(), Sums::default);
         self.picked.resize_with(asked.functions.len(), Vec::new);
@@ -219,6 +223,8 @@ impl Chunk {
         self.spans.resize_with(asked.frames.len(), Spans::default);
         self.spans.iter_mut().for_each(Spans::clear);
         self.settled = vec![Settled::default(); asked.frames.len()];
+        self.stood.resize_with(asked.frames.len(), Vec::new);
+        self.stood.iter_mut().for_each(Vec::clear);
         self.unsure = asked.frames.iter().map(|_| Unsure::default()).collect();
         self.merged = vec![0; asked.frames.len()];
         self.seen.resize_with(asked.frames.len(), Default::default);
@@ -258,6 +264,13 @@ impl Chunk {
             self.done = self.order.len();
         }
         let (mut left, mut near) = (TURN, vec![0..0; asked.frames.len()]);
+        if !std::mem::replace(&mut self.has_begun, true) {
+            for frame in frames.iter().copied().filter(|frame| asked.frames[*frame].can_stand) {
+                let visited = self.stand((frame, &asked.frames[frame]), bases, (asked, kept), lines)?;
+                self.search.visited += visited as u64;
+                left = left.saturating_sub(visited).max(1);
+            }
+        }
         let mut last = u32::MAX;
         loop {
             let is_last = self.done == self.order.len();

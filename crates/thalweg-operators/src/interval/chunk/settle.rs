@@ -26,7 +26,7 @@ impl Chunk {
         looked: &Looked,
         bases: &[Entry],
         asked: &Asked,
-        lines: &mut Lines,
+        lines: &Lines,
         (kept, past): (&Kept, &Past),
     ) -> Result<usize> {
         let key = bases[self.order[self.done] as usize].key;
@@ -49,23 +49,13 @@ impl Chunk {
         let sure_pays = can_follow && !unsure.is_empty() && seen > 2 * (all.len() + unsure.len());
         self.settled[frame] = Settled { end, ..Settled::default() };
         let lacks_own = looked.adds_own && !(self.done..end).all(|place| spans.owns(place));
-        let may_stand = looked.slides && looked.can_stand && !lacks_own;
-        let mut visited = 0;
-        if may_stand
-            && let Some(stood) =
-                self.stand((frame, looked), bases, self.done..end, anew.min(overlapping), (asked, kept), lines)?
-        {
-            visited = stood.visited;
-            self.settled[frame].is_followed = stood.results.is_some();
-            put_followed(&mut self.followed, order, stood.results);
-        }
-        let following_pays = following_pays && !self.settled[frame].is_followed;
+        let has_stood = self.stood[frame].get(self.done).is_some_and(|has_stood| *has_stood);
+        self.settled[frame].is_followed = has_stood;
+        let following_pays = following_pays && !has_stood;
         if lacks_own || all.len() > TOGETHER || !(blocks_pay || following_pays || sure_pays) {
-            self.search.visited += visited as u64;
-            return Ok(visited);
+            return Ok(0);
         }
-        visited += all.len();
-        self.search.visited += visited as u64;
+        self.search.visited += all.len() as u64;
         let windows = starts.iter().zip(ends).map(|(start, end)| start - all.start..end - all.start);
         let windows: Vec<_> = windows.collect();
         let line = lines.seen(key, frame);
@@ -122,6 +112,6 @@ impl Chunk {
             self.settled[frame].is_found = true;
             self.merged[frame] += same;
         }
-        Ok(visited)
+        Ok(all.len())
     }
 }
