@@ -89,7 +89,7 @@ macro_rules! texts {
             }
 
             fn put(&mut self, value: Option<&Bytes>) -> Result<()> {
-                let text = |value: &Bytes| $text(&value.0).map_err(|_| not_a_state()).map(|text| text.to_owned());
+                let text = |value: &Bytes| $text(&value.0[..]).map_err(|_| not_a_state()).map(|text| text.to_owned());
                 self.append_option(value.map(text).transpose()?);
                 Ok(())
             }
@@ -97,11 +97,11 @@ macro_rules! texts {
     };
 }
 
-texts!(StringBuilder, |column| AsArray::as_string_opt::<i32>(column), |bytes| str::from_utf8(bytes));
-texts!(LargeStringBuilder, |column| AsArray::as_string_opt::<i64>(column), |bytes| str::from_utf8(bytes));
-texts!(StringViewBuilder, |column| AsArray::as_string_view_opt(column), |bytes| str::from_utf8(bytes));
-texts!(BinaryBuilder, |column| AsArray::as_binary_opt::<i32>(column), |bytes| Ok::<_, ()>(bytes));
-texts!(LargeBinaryBuilder, |column| AsArray::as_binary_opt::<i64>(column), |bytes| Ok::<_, ()>(bytes));
+texts!(StringBuilder, |column| AsArray::as_string_opt::<i32>(column), str::from_utf8);
+texts!(LargeStringBuilder, |column| AsArray::as_string_opt::<i64>(column), str::from_utf8);
+texts!(StringViewBuilder, |column| AsArray::as_string_view_opt(column), str::from_utf8);
+texts!(BinaryBuilder, |column| AsArray::as_binary_opt::<i32>(column), Ok::<_, ()>);
+texts!(LargeBinaryBuilder, |column| AsArray::as_binary_opt::<i64>(column), Ok::<_, ()>);
 
 /// The rows of a key.
 struct Best<B: Values> {

@@ -221,7 +221,11 @@ impl Follower for Following {
     fn results(&mut self, windows: &Windows<'_>, found: &mut dyn ArrayBuilder) -> Result<()> {
         let own = if windows.own.is_some() { self.numbers(windows.arguments, windows.filter)? } else { Vec::new() };
         let found: &mut Int64Builder = builder(found)?;
-        self.moving.follow(windows, &own, |times| Ok(found.append_value(times.distinct)))?;
+        let put = |times: &mut Times| {
+            found.append_value(times.distinct);
+            Ok(())
+        };
+        self.moving.follow(windows, &own, put)?;
         Ok(())
     }
 

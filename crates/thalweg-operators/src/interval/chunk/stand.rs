@@ -156,7 +156,7 @@ impl Chunk {
             asked_before = of_key.end;
             lines.follow(*key, frame, |rows, standing| {
                 Standing::follow(standing, frame, |number, follower| {
-                    let own = looked.adds_own.then(|| slice(&own[number], &of_key)).unwrap_or_default();
+                    let own = if looked.adds_own { slice(&own[number], &of_key) } else { Columns::default() };
                     let windows = Windows {
                         arguments: &own.0,
                         filter: own.1.as_ref(),
