@@ -1,6 +1,6 @@
 //! Random streams of rows with keys, out of order and late, and the ways in which a query over them is run.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use rand::{RngExt, rngs::StdRng};
 use thalweg::Engine;
@@ -50,9 +50,14 @@ pub struct Stream {
 impl Stream {
     /// Rows of so many keys.
     pub fn random(random: &mut StdRng, first_id: i64, keys: i64) -> Self {
+        Self::of(random, first_id, keys, 0..80)
+    }
+
+    /// Rows of so many keys, and so many of each partition.
+    pub fn of(random: &mut StdRng, first_id: i64, keys: i64, rows: Range<usize>) -> Self {
         let partitions = (0..random.random_range(1..4)).map(|partition| {
             let (mut clock, disorder) = (random.random_range(0..20), random.random_range(1..10));
-            let count = random.random_range(0..80);
+            let count = random.random_range(rows.clone());
             let row = |number: usize| {
                 clock += random.random_range(0..3);
                 Row {

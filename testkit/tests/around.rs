@@ -409,6 +409,50 @@ fn every_aggregate_is_what_the_rows_of_its_window_say() {
     }
 }
 
+/// What follows windows from batch to batch where these are long.
+const FOLLOWING: [&str; 17] = [
+    "min_where(p, b)",
+    "max_where(s, v > 3)",
+    "distinct_count(v)",
+    "count(DISTINCT s)",
+    "distinct_count(p) FILTER (WHERE b)",
+    "topn_frequency(v, 2)",
+    "topn_frequency(s, 3)",
+    "var_pop(v)",
+    "stddev(v) FILTER (WHERE b)",
+    "percentile_cont(v, 0.75)",
+    "median(v)",
+    "bool_and(b)",
+    "bool_or(b)",
+    "min(p)",
+    "max(p)",
+    "any_value(v)",
+    "min(s)",
+];
+
+#[test]
+fn long_windows_are_followed_from_batch_to_batch() {
+    for seed in 3000..3012 {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let keys = random.random_range(1..3);
+        let streams = [0, 10_000, 20_000].map(|first| Stream::of(random, first, keys, 100..300));
+        let [a, b, c] = streams;
+        let first = End { seconds: *[-500, -150].choose(random).unwrap(), is_open: random.random_bool(0.3) };
+        let last = End { seconds: *[0, 0, -20, 30].choose(random).unwrap(), is_open: false };
+        let window = Window {
+            union: vec![1; random.random_range(0..2)],
+            most: random.random_bool(0.2).then_some(90),
+            bounds: Bounds::Time(Some(first), last),
+            ..Window::random(random)
+        };
+        let of_frame = AGGREGATES.iter().filter(|(name, _)| FOLLOWING.contains(name)).copied();
+        let of_frame = of_frame.collect::<Vec<_>>().sample(random, 5).copied().collect();
+        let mut case = Case { seed, streams: [a, b, c.without_texts()], allowed: 0, windows: Vec::new() };
+        case.windows.push((window, of_frame, Vec::new()));
+        case.check(random);
+    }
+}
+
 #[test]
 fn every_window_has_the_rows_that_its_clauses_leave() {
     for seed in 1000..1000 + CASES {

@@ -13,7 +13,7 @@ use arrow_select::{concat::concat, take::take};
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 use thalweg_core::{
     Error, Result,
-    aggregate::{Accumulator, Aggregate, Exactness, Pick, Slide, Windows},
+    aggregate::{Accumulator, Aggregate, Exactness, Follower, Pick, Slide, Windows},
     views::with_own_memory,
 };
 
@@ -21,6 +21,7 @@ use super::{
     groups::{group, kept, slice},
     merging::together,
     picked::Picked,
+    retracted::Retracted,
 };
 use crate::error::from_datafusion;
 
@@ -138,6 +139,15 @@ impl Slide for Collected {
             |accumulator| accumulator.evaluate().map_err(|e| from_datafusion(&e)),
         )?;
         together(results, function.field().data_type()).map(Some)
+    }
+
+    fn follower(&self) -> Option<Box<dyn Follower>> {
+        let Plan { function, is_followed: true, picked: None, .. } = &*self.0 else { return None };
+        if *function.field().data_type() != DataType::Utf8 {
+            return None;
+        }
+        let [_, arguments] = self.0.converters().ok()?;
+        Some(Box::new(Retracted::new(function.create_accumulator().ok()?, arguments)))
     }
 }
 

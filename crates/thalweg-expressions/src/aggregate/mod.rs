@@ -11,6 +11,7 @@ mod merging;
 mod named;
 mod percentile;
 mod picked;
+mod retracted;
 
 use std::sync::Arc;
 
