@@ -11,11 +11,11 @@ use thalweg_core::{Result, aggregate::Follower};
 use super::entry::{At, Entry};
 
 /// What it takes to tell of a row, or to find what is in a window, and what it takes for all of them together: as many rows as are looked at
-/// meanwhile by what begins anew, about.
-const EACH: usize = 5;
-const ONCE: usize = 50;
+/// meanwhile by what begins anew, about. (Tests have few rows, here and below.)
+const EACH: usize = if cfg!(test) { 1 } else { 5 };
+const ONCE: usize = if cfg!(test) { 0 } else { 50 };
 
-/// Windows of fewer rows are not worth the memory. (Tests have few rows.)
+/// Windows of fewer rows are not worth the memory.
 const SHORT: usize = if cfg!(test) { 2 } else { 64 };
 
 /// So many rows are told at a time where there are more: others may run before the next.
