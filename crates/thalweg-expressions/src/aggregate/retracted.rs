@@ -26,6 +26,8 @@ pub(super) struct Retracted {
     /// Numbers that no row has.
     free: Vec<u32>,
     moving: Moving<Counted>,
+    /// How many bytes of memory all rows take.
+    bytes: usize,
 }
 
 /// Rows, by their numbers, of which some are in a window.
@@ -58,11 +60,14 @@ impl Bag for Counted {
             self.failed.get_or_insert(from_datafusion(&error));
         }
     }
+}
 
+impl Equal {
+    /// How many bytes of memory it takes, with what the accumulator may keep of it.
     fn bytes(&self) -> usize {
-        let arguments =
-            |equal: &Equal| equal.arguments.iter().map(|column| column.get_buffer_memory_size()).sum::<usize>();
-        self.accumulator.size() + self.rows.iter().map(|equal| size_of::<Equal>() + arguments(equal)).sum::<usize>()
+        let arguments: usize = self.arguments.iter().map(|column| column.get_buffer_memory_size()).sum();
+        let keys = self.key.as_ref().map_or(0, |key| key.as_ref().len());
+        size_of::<Self>() + 2 * (arguments + keys)
     }
 }
 
@@ -70,7 +75,7 @@ impl Retracted {
     /// Without rows; the accumulator gives text, and `converter` tells rows of its arguments apart.
     pub fn new(accumulator: Box<dyn Accumulator>, converter: RowConverter) -> Self {
         let counted = Counted { accumulator, rows: Vec::new(), failed: None };
-        Self { converter, numbers: HashMap::new(), free: Vec::new(), moving: Moving::new(counted) }
+        Self { converter, numbers: HashMap::new(), free: Vec::new(), moving: Moving::new(counted), bytes: 0 }
     }
 
     /// The number of each row that counts, which has one more from now on.
@@ -87,6 +92,7 @@ impl Retracted {
                     let one = slice(arguments, &(row..row + 1));
                     let arguments = one.iter().map(with_own_memory).collect();
                     let equal = Equal { key: Some(key.clone()), arguments, count: 0 };
+                    self.bytes += equal.bytes();
                     let rows = &mut self.moving.bag.rows;
                     let number = self.free.pop().unwrap_or(rows.len() as u32);
                     match rows.get_mut(number as usize) {
@@ -109,6 +115,7 @@ impl Retracted {
             let equal = &mut self.moving.bag.rows[number as usize];
             equal.count -= 1;
             if equal.count == 0 {
+                self.bytes -= equal.bytes();
                 equal.arguments.clear();
                 equal.key.take().and_then(|key| self.numbers.remove(&key));
                 self.free.push(number);
@@ -151,6 +158,6 @@ impl Follower for Retracted {
     }
 
     fn bytes(&self) -> usize {
-        self.moving.bytes() + self.moving.bag.bytes()
+        self.moving.bytes() + self.bytes
     }
 }

@@ -684,6 +684,14 @@ mod tests {
     }
 
     #[test]
+    fn what_follows_windows_of_a_key_goes_with_its_rows() {
+        let mut line = line(&[1, 2, 3]);
+        assert!(Standing::choose(&mut line.standing, 0, 1, 1_000, 3));
+        line.clear();
+        assert!(line.standing.is_none(), "its memory is for another key");
+    }
+
+    #[test]
     fn it_is_found_how_many_rows_are_earlier_than_times_that_ascend() {
         let mut line = line(&(0..500).map(|i| i / 3 * 7).collect::<Vec<_>>());
         line.drop_first(5);

@@ -178,3 +178,92 @@ impl Standing {
         size_of::<Self>() + self.frames.iter().map(|stand| size_of::<Stand>() + stand.bytes).sum::<usize>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use arrow_array::{
+        Array, ArrayRef, BooleanArray, UInt32Array, builder::ArrayBuilder, cast::AsArray, types::UInt32Type,
+    };
+    use rand::{RngExt, SeedableRng, rngs::StdRng};
+    use thalweg_core::aggregate::Windows;
+
+    use super::*;
+    use crate::interval::entry::BASE;
+
+    /// The rows that it was told of, and are not gone.
+    struct Told(Arc<Mutex<Vec<u32>>>);
+
+    impl Follower for Told {
+        fn insert(&mut self, arguments: &[ArrayRef], _: Option<&BooleanArray>, places: &[usize]) -> Result<()> {
+            let mut told = self.0.lock().unwrap();
+            for (number, (row, place)) in
+                arguments[0].as_primitive::<UInt32Type>().values().iter().zip(places).enumerate()
+            {
+                told.insert(place + number, *row);
+            }
+            Ok(())
+        }
+
+        fn drop_first(&mut self, rows: usize) {
+            self.0.lock().unwrap().drain(..rows);
+        }
+
+        fn results(&mut self, _: &Windows<'_>, _: &mut dyn ArrayBuilder) -> Result<()> {
+            Ok(())
+        }
+
+        fn bytes(&self) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn it_is_told_of_all_rows_wherever_they_come_and_while_they_go() {
+        let mut told_again = 0;
+        for seed in 0..100 {
+            let random = &mut StdRng::seed_from_u64(seed);
+            let (mut standing, mut rows) = (None, Vec::new());
+            let told = Arc::new(Mutex::new(Vec::new()));
+            let entry = |row: u32| {
+                let at = At { batch: 0, row };
+                Entry { time: 0, position: 0, key: 0, rank: BASE, at }
+            };
+            for row in (0..200).step_by(2) {
+                let mut places: Vec<usize> = (0..2).map(|_| random.random_range(0..=rows.len())).collect();
+                places.sort_unstable();
+                standing.iter_mut().for_each(|standing: &mut Box<Standing>| standing.insert(places.iter().copied()));
+                rows.insert(places[0], entry(row));
+                rows.insert(places[1] + 1, entry(row + 1));
+                if random.random_bool(0.3) {
+                    let gone = random.random_range(0..=rows.len().min(9));
+                    rows.drain(..gone);
+                    standing.iter_mut().for_each(|standing| standing.drop_first(gone));
+                }
+                if random.random_bool(0.05) {
+                    let left = random.random_range(0..=rows.len());
+                    rows.truncate(left);
+                    standing.iter_mut().for_each(|standing| standing.truncate(left));
+                }
+                if random.random_bool(0.6) || !Standing::choose(&mut standing, 0, 1, 100_000, rows.len()) {
+                    continue;
+                }
+                let begin = || {
+                    told.lock().unwrap().clear();
+                    vec![Box::new(Told(Arc::clone(&told))) as Box<dyn Follower>]
+                };
+                let (mut new, mut before) = (Vec::new(), Vec::new());
+                let knows_all = standing.as_mut().unwrap().tell(0, &rows, begin, (&mut new, &mut before));
+                let new: ArrayRef = Arc::new(UInt32Array::from_iter_values(new.iter().map(|at| at.row)));
+                Standing::follow(&mut standing, 0, |_, follower| follower.insert(&[Arc::clone(&new)], None, &before))
+                    .unwrap();
+                let all: Vec<u32> = rows.iter().map(|entry| entry.at.row).collect();
+                let known = told.lock().unwrap();
+                assert!(all.starts_with(&known) && knows_all == (all.len() == known.len()), "seed {seed}, row {row}");
+                told_again += usize::from(knows_all && new.len() < all.len());
+            }
+        }
+        assert!(told_again > 1_000, "{told_again}");
+    }
+}
