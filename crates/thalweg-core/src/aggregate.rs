@@ -95,6 +95,11 @@ pub trait Follower: Send {
     /// rows that windows see alone, if there are such: `own` is then the number of rows that are there. Nothing is before all rows.
     fn results(&mut self, windows: &Windows<'_>, found: &mut dyn ArrayBuilder) -> Result<()>;
 
+    /// Whether it has what is in one window, and moves on to the next: what lies between costs something.
+    fn moves(&self) -> bool {
+        true
+    }
+
     /// How many bytes of memory it takes, about.
     fn bytes(&self) -> usize;
 }

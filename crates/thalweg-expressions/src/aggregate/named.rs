@@ -94,6 +94,10 @@ impl Follower for NamedFollower {
         blame(&self.text, self.inner.results(windows, found))
     }
 
+    fn moves(&self) -> bool {
+        self.inner.moves()
+    }
+
     fn bytes(&self) -> usize {
         self.inner.bytes()
     }

@@ -52,6 +52,8 @@ pub struct Looked {
     pub slides: bool,
     /// Whether all of these may do so from batch to batch.
     pub can_stand: bool,
+    /// Whether one of them moves from window to window then.
+    pub moves: bool,
     /// Whether rows that are seen for ever may go, and what they come to stays.
     pub has_past: bool,
     /// Whether a row sees itself although it does not stand among the rows of its span that it sees.
@@ -146,6 +148,7 @@ impl Asked {
                 has_blocks: false,
                 slides: false,
                 can_stand: false,
+                moves: false,
                 has_past: false,
                 adds_own: frame.adds_own(!frame.excludes_base),
                 frame,
@@ -171,7 +174,9 @@ impl Asked {
             let (sliding, others): (Vec<_>, Vec<_>) = others.into_iter().partition(slides);
             looked.slides = !sliding.is_empty();
             let follower = |call: &usize| functions[*call].slide().and_then(Slide::follower);
-            looked.can_stand = looked.slides && sliding.iter().all(|call| follower(call).is_some());
+            let followers: Option<Vec<_>> = sliding.iter().map(follower).collect();
+            looked.can_stand = looked.slides && followers.is_some();
+            looked.moves = followers.iter().flatten().any(|follower| follower.moves());
             looked.needs_all = !others.is_empty();
             looked.has_blocks = looked.needs_all && merge(&others)?;
         }

@@ -655,6 +655,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interval::standing::Asked;
 
     fn line(times: &[i64]) -> Line {
         let entry = |(row, time): (u32, &i64)| Entry {
@@ -686,7 +687,8 @@ mod tests {
     #[test]
     fn what_follows_windows_of_a_key_goes_with_its_rows() {
         let mut line = line(&[1, 2, 3]);
-        assert!(Standing::choose(&mut line.standing, 0, 1, 1_000, 3));
+        let asked = Asked { starts: &[0], ends: &[3], anew: 1_000, moves: true };
+        assert!(Standing::choose(&mut line.standing, 0, asked, 3));
         line.clear();
         assert!(line.standing.is_none(), "its memory is for another key");
     }

@@ -4,15 +4,15 @@
 //! their windows are long, that is most of what is done; then it pays to keep what was found, at some cost for each row that comes and goes.
 //! Which it is, is counted as batches go by.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 use thalweg_core::{Result, aggregate::Follower};
 
 use super::entry::{At, Entry};
 
-/// What it takes to tell of a row, or to find what is in a window, and what it takes for all of them together: as many rows as are looked at
-/// meanwhile by what begins anew, about. (Tests have few rows, here and below.)
-const EACH: usize = if cfg!(test) { 1 } else { 5 };
+/// What it takes to tell of a row, to find what is in a window, or to have a row come into a window or leave it, and what it takes for all of
+/// them together: as many rows as are looked at meanwhile by what begins anew, about. (Tests have few rows, here and below.)
+const EACH: usize = if cfg!(test) { 1 } else { 2 };
 const ONCE: usize = if cfg!(test) { 0 } else { 50 };
 
 /// Windows of fewer rows are not worth the memory.
@@ -42,7 +42,37 @@ struct Stand {
     known: usize,
     /// Which of these have come since, in their order.
     between: Vec<usize>,
+    /// The window that was looked at last, as far as is known.
+    near: Range<usize>,
     bytes: usize,
+}
+
+/// The windows of some rows of a key, in the order of time.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// Where each begins, among the key's rows.
+    pub starts: &'a [usize],
+    /// Where each ends.
+    pub ends: &'a [usize],
+    /// How many rows are looked at to find what is in them anew.
+    pub anew: usize,
+    /// Whether what follows windows moves from one to the next.
+    pub moves: bool,
+}
+
+impl Asked<'_> {
+    /// How many rows come into a window or leave it from the one before on, which is `near` at first and the last one then.
+    fn moved(&self, near: &mut Range<usize>) -> usize {
+        let windows = self.starts.iter().zip(self.ends).map(|(start, end)| *start..*end.max(start));
+        let moved = windows.map(|window| {
+            let last = std::mem::replace(near, window.clone());
+            let is_apart = window.start >= last.end || window.end <= last.start;
+            let ends = window.start.abs_diff(last.start) + window.end.abs_diff(last.end);
+            if is_apart { window.len() + last.len() } else { ends }
+        });
+        let moved = moved.sum();
+        if self.moves { moved } else { 0 }
+    }
 }
 
 impl fmt::Debug for Stand {
@@ -52,9 +82,10 @@ impl fmt::Debug for Stand {
 }
 
 impl Standing {
-    /// Says whether what follows the windows of a frame stays from batch to batch from now on: so many windows are asked for, what begins
-    /// anew looks at so many rows, and the key has so many.
-    pub fn choose(this: &mut Option<Box<Self>>, frame: usize, windows: usize, anew: usize, rows: usize) -> bool {
+    /// Says whether what follows the windows of a frame stays from batch to batch from now on, where these are asked for of a key that has
+    /// so many rows.
+    pub fn choose(this: &mut Option<Box<Self>>, frame: usize, asked: Asked<'_>, rows: usize) -> bool {
+        let (anew, windows) = (asked.anew, asked.starts.len());
         if this.is_none() && anew < SHORT {
             return false;
         }
@@ -69,7 +100,7 @@ impl Standing {
             }
         };
         let new = rows - stand.known + stand.between.len();
-        let kept = ONCE + EACH * (new + windows);
+        let kept = ONCE + EACH * (new + windows + asked.moved(&mut stand.near));
         let is_on = !stand.followers.is_empty();
         let (cost, other) = if is_on { (kept, anew) } else { (anew, kept) };
         stand.regret = (stand.regret + cost).saturating_sub(other);
@@ -131,6 +162,10 @@ impl Standing {
     pub fn insert(&mut self, places: impl Iterator<Item = usize> + Clone) {
         for stand in &mut self.frames {
             let known = stand.known;
+            if stand.followers.is_empty() {
+                stand.known += places.clone().take_while(|place| *place < known).count();
+                continue;
+            }
             let new =
                 places.clone().take_while(|place| *place < known).enumerate().map(|(before, place)| place + before);
             let new: Vec<usize> = new.collect();
@@ -159,7 +194,12 @@ impl Standing {
             stand.between.drain(..unknown);
             stand.between.iter_mut().for_each(|row| *row -= gone);
             stand.known -= gone;
-            stand.followers.iter_mut().for_each(|follower| follower.drop_first(gone - unknown));
+            stand.near = stand.near.start.saturating_sub(rows)..stand.near.end.saturating_sub(rows);
+            match stand.known {
+                // Its memory is given back.
+                0 => *stand = Stand { frame: stand.frame, ..Stand::default() },
+                _ => stand.followers.iter_mut().for_each(|follower| follower.drop_first(gone - unknown)),
+            }
         }
     }
 
@@ -246,7 +286,8 @@ mod tests {
                     rows.truncate(left);
                     standing.iter_mut().for_each(|standing| standing.truncate(left));
                 }
-                if random.random_bool(0.6) || !Standing::choose(&mut standing, 0, 1, 100_000, rows.len()) {
+                let asked = Asked { starts: &[0], ends: &[rows.len()], anew: 100_000, moves: true };
+                if random.random_bool(0.6) || !Standing::choose(&mut standing, 0, asked, rows.len()) {
                     continue;
                 }
                 let begin = || {

@@ -138,6 +138,10 @@ impl<B: Values + 'static> Follower for Best<B> {
         })
     }
 
+    fn moves(&self) -> bool {
+        false
+    }
+
     fn bytes(&self) -> usize {
         self.tree.bytes()
     }

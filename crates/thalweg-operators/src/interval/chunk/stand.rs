@@ -12,7 +12,7 @@ use super::{
         followed::put_followed,
         kept::Kept,
         lines::Lines,
-        standing::Standing,
+        standing::{self, Standing},
     },
     Chunk, TURN,
 };
@@ -62,7 +62,8 @@ impl Chunk {
                 continue;
             }
             let is_told = lines.follow(*key, frame, |line, standing| {
-                let stands = Standing::choose(standing, frame, rows.len(), anew, line.len());
+                let windows = standing::Asked { starts, ends, anew, moves: looked.moves };
+                let stands = Standing::choose(standing, frame, windows, line.len());
                 let standing = standing.as_mut().filter(|_| stands)?;
                 Some(standing.tell(frame, line, || asked.followers(looked), (&mut new, &mut places)))
             });
