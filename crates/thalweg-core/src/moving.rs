@@ -95,7 +95,7 @@ impl<B: Bagged> Follower for Following<B> {
 /// Rows in order, each with its value if it counts, of which those of one window are in a bag.
 ///
 /// A window that is not far from the one before costs what lies between them, be it of the next batch or long.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Moving<B: Bag> {
     rows: VecDeque<Option<B::Value>>,
     near: Range<usize>,
@@ -107,16 +107,6 @@ impl<B: Bag> Moving<B> {
     /// Without rows.
     pub fn new(bag: B) -> Self {
         Self { rows: VecDeque::new(), near: 0..0, bag }
-    }
-
-    /// How many rows there are.
-    pub fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
     }
 
     /// Rows come: before each so many of those that are there already, which ascend.

@@ -36,6 +36,17 @@ impl<V: Copy> Ordered<V> {
         })
     }
 
+    /// Has a run that has become short join the one behind it, or go if nothing is left.
+    fn join(&mut self, number: usize) {
+        let length = self.runs[number].len();
+        if length == 0 {
+            self.runs.remove(number);
+        } else if length < FULL / 8 && self.runs.get(number + 1).is_some_and(|next| next.len() < FULL / 2) {
+            let next = self.runs.remove(number + 1);
+            self.runs[number].extend(next);
+        }
+    }
+
     /// The first run that ends with this value or one behind it, or the last, and where the value stands there, or would.
     fn place(&self, value: &V) -> (usize, usize) {
         let is_before = |other: &V| (self.compare)(other, value).is_lt();
@@ -59,9 +70,7 @@ impl<V: Copy> Bag for Ordered<V> {
             debug_assert!(run.get(place).is_some_and(|found| (self.compare)(found, &value).is_eq()));
             run.remove(place);
             self.count -= 1;
-            if run.is_empty() {
-                self.runs.remove(number);
-            }
+            self.join(number);
             return;
         }
         if self.runs.is_empty() {

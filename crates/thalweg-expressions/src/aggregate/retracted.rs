@@ -67,7 +67,7 @@ impl Equal {
     fn bytes(&self) -> usize {
         let arguments: usize = self.arguments.iter().map(|column| column.get_buffer_memory_size()).sum();
         let keys = self.key.as_ref().map_or(0, |key| key.as_ref().len());
-        size_of::<Self>() + 2 * (arguments + keys)
+        2 * (arguments + keys)
     }
 }
 
@@ -117,7 +117,9 @@ impl Retracted {
             if equal.count == 0 {
                 self.bytes -= equal.bytes();
                 equal.arguments.clear();
-                equal.key.take().and_then(|key| self.numbers.remove(&key));
+                if let Some(key) = equal.key.take() {
+                    self.numbers.remove(&key);
+                }
                 self.free.push(number);
             }
         }
@@ -158,6 +160,6 @@ impl Follower for Retracted {
     }
 
     fn bytes(&self) -> usize {
-        self.moving.bytes() + self.bytes
+        self.moving.bytes() + self.bytes + self.moving.bag.rows.capacity() * size_of::<Equal>()
     }
 }

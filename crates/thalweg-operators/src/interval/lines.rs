@@ -76,7 +76,7 @@ pub struct Line {
     running: Vec<Running>,
     /// Those of them that are of other inputs than the first, with totals of their own, where some frames see these alone and others all.
     others: Option<Box<Line>>,
-    /// What follows windows of all its rows from batch to batch, if something does or might.
+    /// What follows windows of these rows from batch to batch, if something does or might.
     standing: Option<Box<Standing>>,
 }
 
@@ -509,9 +509,11 @@ impl Lines {
 
     /// Takes the rows of a key from a time on back, so that others may be put between them.
     pub fn take_back(&mut self, key: u32, time: i64, taken: &mut Vec<Entry>) {
-        let before = taken.len();
-        self.lines[key as usize].take_back(time, taken);
-        // They come again, and are no more rows than there were. No memory is given back meanwhile.
+        let (before, line) = (taken.len(), &mut self.lines[key as usize]);
+        self.bytes -= line.bytes();
+        line.take_back(time, taken);
+        self.bytes += line.bytes();
+        // They come again, and are no more rows than there were.
         self.rows -= taken.len() - before;
         self.grown = self.grown.saturating_sub(taken.len() - before);
     }
@@ -655,7 +657,7 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interval::standing::Asked;
+    use crate::interval::standing::Wanted;
 
     fn line(times: &[i64]) -> Line {
         let entry = |(row, time): (u32, &i64)| Entry {
@@ -687,8 +689,8 @@ mod tests {
     #[test]
     fn what_follows_windows_of_a_key_goes_with_its_rows() {
         let mut line = line(&[1, 2, 3]);
-        let asked = Asked { starts: &[0], ends: &[3], anew: 1_000, moves: true };
-        assert!(Standing::choose(&mut line.standing, 0, asked, 3));
+        let wanted = Wanted { starts: &[0], ends: &[3], anew: 1_000, moves: true };
+        assert!(Standing::choose(&mut line.standing, 0, wanted, 3).is_some());
         line.clear();
         assert!(line.standing.is_none(), "its memory is for another key");
     }

@@ -21,8 +21,9 @@ const SHORT: usize = if cfg!(test) { 2 } else { 64 };
 /// So many rows are told at a time where there are more: others may run before the next.
 const TOLD: usize = if cfg!(test) { 64 } else { 16_384 };
 
-/// Tests begin, and end, whenever they can.
-const BUILD: usize = if cfg!(test) { 0 } else { EACH };
+/// The other way is chosen once this one has cost so much more, for each row of the key: what it takes to tell of it, and to have it in the
+/// first window. (Tests go over whenever they can.)
+const BUILD: usize = if cfg!(test) { 0 } else { 2 * EACH };
 
 /// What follows the windows of the frames that see the rows of one key.
 #[derive(Debug, Default)]
@@ -34,7 +35,7 @@ pub struct Standing {
 #[derive(Default)]
 struct Stand {
     frame: usize,
-    /// How much less the other way would have cost since this one was gone.
+    /// How much less the other way would have cost since this one was chosen.
     regret: usize,
     /// For each aggregate, where they stand; empty where windows are followed within a batch.
     followers: Vec<Box<dyn Follower>>,
@@ -42,6 +43,8 @@ struct Stand {
     known: usize,
     /// Which of these have come since, in their order.
     between: Vec<usize>,
+    /// How many rows there were when windows were last asked for, less those that are gone.
+    seen: usize,
     /// The window that was looked at last, as far as is known.
     near: Range<usize>,
     bytes: usize,
@@ -49,7 +52,7 @@ struct Stand {
 
 /// The windows of some rows of a key, in the order of time.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
+pub struct Wanted<'a> {
     /// Where each begins, among the key's rows.
     pub starts: &'a [usize],
     /// Where each ends.
@@ -60,7 +63,7 @@ pub struct Asked<'a> {
     pub moves: bool,
 }
 
-impl Asked<'_> {
+impl Wanted<'_> {
     /// How many rows come into a window or leave it from the one before on, which is `near` at first and the last one then.
     fn moved(&self, near: &mut Range<usize>) -> usize {
         let windows = self.starts.iter().zip(self.ends).map(|(start, end)| *start..*end.max(start));
@@ -81,42 +84,42 @@ impl fmt::Debug for Stand {
     }
 }
 
+impl Stand {
+    /// Forgets what follows windows, if there is something.
+    fn end(&mut self) {
+        if !self.followers.is_empty() {
+            *self = Self { frame: self.frame, seen: self.seen, near: self.near.clone(), ..Self::default() };
+        }
+    }
+}
+
 impl Standing {
-    /// Says whether what follows the windows of a frame stays from batch to batch from now on, where these are asked for of a key that has
-    /// so many rows.
-    pub fn choose(this: &mut Option<Box<Self>>, frame: usize, asked: Asked<'_>, rows: usize) -> bool {
-        let (anew, windows) = (asked.anew, asked.starts.len());
+    /// Says whether what follows the windows of a frame stays from batch to batch from now on, where these are wanted of a key that has
+    /// so many rows: how many come into windows, or leave them, then.
+    pub fn choose(this: &mut Option<Box<Self>>, frame: usize, wanted: Wanted<'_>, rows: usize) -> Option<usize> {
+        let (anew, windows) = (wanted.anew, wanted.starts.len());
         if this.is_none() && anew < SHORT {
-            return false;
+            return None;
         }
         let frames = &mut this.get_or_insert_default().frames;
-        let stand = match frames.iter().position(|stand| stand.frame == frame) {
-            Some(place) => &mut frames[place],
-            None => {
-                // How many rows came with these windows is not known yet.
-                frames.push(Stand { frame, known: rows.saturating_sub(windows), ..Stand::default() });
-                let last = frames.len() - 1;
-                &mut frames[last]
-            }
-        };
-        let new = rows - stand.known + stand.between.len();
-        let kept = ONCE + EACH * (new + windows + asked.moved(&mut stand.near));
+        let place = frames.iter().position(|stand| stand.frame == frame).unwrap_or_else(|| {
+            // How many rows came with these windows is not known yet.
+            frames.push(Stand { frame, seen: rows.saturating_sub(windows), ..Stand::default() });
+            frames.len() - 1
+        });
+        let stand = &mut frames[place];
+        // Those that came before were counted, or are what it takes to begin.
+        let new = rows - std::mem::replace(&mut stand.seen, rows);
+        let moved = wanted.moved(&mut stand.near);
+        let kept = ONCE + EACH * (new + windows + moved);
         let is_on = !stand.followers.is_empty();
         let (cost, other) = if is_on { (kept, anew) } else { (anew, kept) };
         stand.regret = (stand.regret + cost).saturating_sub(other);
-        if stand.regret > BUILD * rows {
-            stand.regret = 0;
-            if !is_on {
-                (stand.known, stand.between) = (0, Vec::new());
-                return true;
-            }
-            *stand = Stand { frame, ..Stand::default() };
+        if stand.regret <= BUILD * rows {
+            return is_on.then_some(moved);
         }
-        if stand.followers.is_empty() {
-            (stand.known, stand.between) = (rows, Vec::new());
-            return false;
-        }
-        true
+        *stand = Stand { frame, seen: rows, near: stand.near.clone(), ..Stand::default() };
+        (!is_on).then_some(moved)
     }
 
     /// Says which rows what follows the windows of a frame, from `begin` if there is nothing yet, is to be told of now: `new` and `places`
@@ -162,13 +165,8 @@ impl Standing {
     pub fn insert(&mut self, places: impl Iterator<Item = usize> + Clone) {
         for stand in &mut self.frames {
             let known = stand.known;
-            if stand.followers.is_empty() {
-                stand.known += places.clone().take_while(|place| *place < known).count();
-                continue;
-            }
-            let new =
-                places.clone().take_while(|place| *place < known).enumerate().map(|(before, place)| place + before);
-            let new: Vec<usize> = new.collect();
+            let new = places.clone().take_while(|place| *place < known).enumerate();
+            let new: Vec<usize> = new.map(|(before, place)| place + before).collect();
             if new.is_empty() {
                 continue;
             }
@@ -194,10 +192,11 @@ impl Standing {
             stand.between.drain(..unknown);
             stand.between.iter_mut().for_each(|row| *row -= gone);
             stand.known -= gone;
+            stand.seen = stand.seen.saturating_sub(rows);
             stand.near = stand.near.start.saturating_sub(rows)..stand.near.end.saturating_sub(rows);
             match stand.known {
                 // Its memory is given back.
-                0 => *stand = Stand { frame: stand.frame, ..Stand::default() },
+                0 => stand.end(),
                 _ => stand.followers.iter_mut().for_each(|follower| follower.drop_first(gone - unknown)),
             }
         }
@@ -206,9 +205,10 @@ impl Standing {
     /// Rows behind so many are taken back.
     pub fn truncate(&mut self, rows: usize) {
         for stand in &mut self.frames {
+            stand.seen = stand.seen.min(rows);
             if stand.known > rows {
                 // What follows windows cannot do that.
-                *stand = Stand { frame: stand.frame, regret: stand.regret, known: rows, ..Stand::default() };
+                stand.end();
             }
         }
     }
@@ -286,8 +286,8 @@ mod tests {
                     rows.truncate(left);
                     standing.iter_mut().for_each(|standing| standing.truncate(left));
                 }
-                let asked = Asked { starts: &[0], ends: &[rows.len()], anew: 100_000, moves: true };
-                if random.random_bool(0.6) || !Standing::choose(&mut standing, 0, asked, rows.len()) {
+                let wanted = Wanted { starts: &[0], ends: &[rows.len()], anew: 100_000, moves: true };
+                if random.random_bool(0.6) || Standing::choose(&mut standing, 0, wanted, rows.len()).is_none() {
                     continue;
                 }
                 let begin = || {
@@ -306,5 +306,19 @@ mod tests {
             }
         }
         assert!(told_again > 1_000, "{told_again}");
+    }
+
+    #[test]
+    fn windows_of_very_many_rows_are_followed_once_all_are_told() {
+        let (mut standing, mut told) = (None, 0);
+        let entry = Entry { time: 0, position: 0, key: 0, rank: BASE, at: At { batch: 0, row: 0 } };
+        for more in 1..2_000 {
+            let rows = vec![entry; 20 * TOLD + more];
+            let wanted = Wanted { starts: &[more], ends: &[rows.len()], anew: rows.len(), moves: false };
+            let Some(_) = Standing::choose(&mut standing, 0, wanted, rows.len()) else { continue };
+            let begin = || vec![Box::new(Told(Arc::default())) as Box<dyn Follower>];
+            told += usize::from(standing.as_mut().unwrap().tell(0, &rows, begin, (&mut Vec::new(), &mut Vec::new())));
+        }
+        assert!(told > 1_900, "{told}");
     }
 }

@@ -70,6 +70,7 @@ struct Values {
     counts: HashMap<Arc<str>, Counted>,
     /// Those that are there, the most frequent first; kept once results are asked for again and again.
     ranked: Option<BTreeSet<Ranked>>,
+    /// Whether a result has been asked for.
     is_asked: bool,
     most: usize,
 }
@@ -202,15 +203,18 @@ impl Accumulator for Values {
         if std::mem::replace(&mut self.is_asked, true) && self.ranked.is_none() {
             self.ranked = Some(self.counts.values().map(Counted::ranked).collect());
         }
-        let mut all: Vec<Ranked> = match &self.ranked {
+        let all: Vec<Ranked> = match &self.ranked {
             Some(ranked) => ranked.iter().take(self.most).cloned().collect(),
-            None => self.counts.values().map(Counted::ranked).collect(),
+            None => {
+                let mut all: Vec<Ranked> = self.counts.values().map(Counted::ranked).collect();
+                if self.most < all.len() {
+                    all.select_nth_unstable(self.most);
+                    all.truncate(self.most);
+                }
+                all.sort_unstable();
+                all
+            }
         };
-        if self.most < all.len() {
-            all.select_nth_unstable(self.most);
-            all.truncate(self.most);
-        }
-        all.sort_unstable();
         let texts = all.iter().map(|ranked| &*ranked.value.text).chain(std::iter::repeat("NULL")).take(self.most);
         Ok(ScalarValue::Utf8(Some(texts.collect::<Vec<_>>().join(","))))
     }

@@ -76,6 +76,11 @@ impl Above for Bytes {
     fn is_above(&self, other: &Self) -> bool {
         self > other
     }
+
+    fn bytes(&self) -> usize {
+        // With two counts of references.
+        self.0.len() + 2 * size_of::<usize>()
+    }
 }
 
 macro_rules! texts {
@@ -89,8 +94,8 @@ macro_rules! texts {
             }
 
             fn put(&mut self, value: Option<&Bytes>) -> Result<()> {
-                let text = |value: &Bytes| $text(&value.0[..]).map_err(|_| not_a_state()).map(|text| text.to_owned());
-                self.append_option(value.map(text).transpose()?);
+                let text = value.map(|value| $text(&value.0[..])).transpose();
+                self.append_option(text.map_err(|_| not_a_state())?);
                 Ok(())
             }
         }

@@ -226,6 +226,7 @@ impl Follower for Following {
             Ok(())
         };
         self.moving.follow(windows, &own, put)?;
+        self.forget_unused();
         Ok(())
     }
 

@@ -45,11 +45,12 @@ pub fn moments(signature: &Signature<'_>) -> Option<Function> {
     let mut state = vec![("count", DataType::UInt64)];
     state.extend(sums.into_iter().take(columns));
     state.extend(products.into_iter().take(columns * 2 - 1));
-    Some(match columns {
-        1 => Function::new(signature, &state, move || Groups::<1, 1> { statistic, groups: Vec::new() })
-            .with_slide(Sliding::<1, 1>(statistic)),
-        _ => Function::new(signature, &state, move || Groups::<2, 3> { statistic, groups: Vec::new() })
-            .with_slide(Sliding::<2, 3>(statistic)),
+    let (one, two) = (Sliding::<1, 1>(statistic), Sliding::<2, 3>(statistic));
+    Some(match (statistic, columns) {
+        // Counts are no floats.
+        (Statistic::Count, _) => Function::new(signature, &state, move || Groups::<2, 3>::new(statistic)),
+        (_, 1) => Function::new(signature, &state, move || Groups::<1, 1>::new(statistic)).with_slide(one),
+        _ => Function::new(signature, &state, move || Groups::<2, 3>::new(statistic)).with_slide(two),
     })
 }
 
@@ -79,16 +80,13 @@ impl<const N: usize, const P: usize> Bagged for Sliding<N, P> {
 
 impl<const N: usize, const P: usize> Slide for Sliding<N, P> {
     fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
-        if let Statistic::Count = self.0 {
-            return Ok(None);
-        }
         let mut found = Float64Builder::with_capacity(windows.windows.len());
         self.follow(windows, &mut found)?;
         Ok(Some(Arc::new(found.finish())))
     }
 
     fn follower(&self) -> Option<Box<dyn Follower>> {
-        if let Statistic::Count = self.0 { None } else { Some(Bagged::follower(self)) }
+        Some(Bagged::follower(self))
     }
 }
 
@@ -279,6 +277,12 @@ fn root(square: &Dyadic, divisors: [u64; 2]) -> f64 {
 struct Groups<const N: usize, const P: usize> {
     statistic: Statistic,
     groups: Vec<Moments<N, P>>,
+}
+
+impl<const N: usize, const P: usize> Groups<N, P> {
+    fn new(statistic: Statistic) -> Self {
+        Self { statistic, groups: Vec::new() }
+    }
 }
 
 impl<const N: usize, const P: usize> Accumulator for Groups<N, P> {

@@ -23,6 +23,11 @@ const WIDTH: usize = if cfg!(test) { 4 } else { 32 };
 pub trait Above: Clone {
     /// Whether this one is above the other.
     fn is_above(&self, other: &Self) -> bool;
+
+    /// How many bytes of memory it keeps beside itself.
+    fn bytes(&self) -> usize {
+        0
+    }
 }
 
 impl<N: ArrowNativeTypeOp> Above for N {
@@ -36,6 +41,8 @@ impl<N: ArrowNativeTypeOp> Above for N {
 pub struct Tree<V> {
     root: Node<V>,
     rows: usize,
+    /// How many bytes all values keep beside themselves, about.
+    beside: usize,
     is_max: bool,
 }
 
@@ -192,12 +199,13 @@ impl<V: Above> Nodes<V> {
 impl<V: Above> Tree<V> {
     /// Without rows; whether the largest value is the best one, and not the smallest.
     pub fn new(is_max: bool) -> Self {
-        Self { root: Node::Rows(Vec::new()), rows: 0, is_max }
+        Self { root: Node::Rows(Vec::new()), rows: 0, beside: 0, is_max }
     }
 
     /// A row comes, before which so many are.
     pub fn insert(&mut self, place: usize, value: Option<V>) {
         self.rows += 1;
+        self.beside += value.as_ref().map_or(0, Above::bytes);
         if let Some(behind) = self.root.insert(place, value, self.is_max) {
             let root = std::mem::replace(&mut self.root, Node::Rows(Vec::new()));
             let nodes = vec![root, behind];
@@ -211,6 +219,8 @@ impl<V: Above> Tree<V> {
 
     /// The first rows go.
     pub fn drop_first(&mut self, rows: usize) {
+        // As many as these have on average.
+        self.beside -= (self.beside as f64 * rows as f64 / self.rows.max(1) as f64) as usize;
         self.rows -= rows;
         self.root.drop_first(rows, self.is_max);
         // One below another one is a level too many.
@@ -234,7 +244,7 @@ impl<V: Above> Tree<V> {
     /// How many bytes of memory it takes, about: nodes are three quarters full where rows come in no order.
     pub fn bytes(&self) -> usize {
         let nodes = self.rows / (WIDTH * 3 / 4) + 1;
-        nodes * (WIDTH * size_of::<Option<V>>() + size_of::<Node<V>>() + size_of::<(usize, Option<V>)>())
+        self.beside + nodes * (WIDTH * size_of::<Option<V>>() + size_of::<Node<V>>() + size_of::<(usize, Option<V>)>())
     }
 }
 

@@ -67,8 +67,8 @@ pub struct Chunk {
     picked: Vec<Vec<Option<At>>>,
     /// For each aggregate what was found by following windows, and for which rows.
     followed: Vec<Followed>,
-    /// Whether windows that are followed from batch to batch have been.
-    has_begun: bool,
+    /// Whether windows that are followed from batch to batch have been: they are once, for all rows.
+    has_stood: bool,
     /// By frame whether they have for each row, in the order of keys; empty if they have for none.
     stood: Vec<Vec<bool>>,
     /// By frame the rows whose totals are no numbers for certain.
@@ -214,7 +214,7 @@ impl Chunk {
     fn reset(&mut self, bases: &[Entry], asked: &Asked, kept: &Kept) -> Result<Vec<Amounts>> {
         self.rows.clear();
         self.rows.extend(bases.iter().map(|base| base.at));
-        (self.done, self.given, self.is_swept, self.has_begun) = (0, 0, false, false);
+        (self.done, self.given, self.is_swept, self.has_stood) = (0, 0, false, false);
         self.accumulators = asked.functions.iter().map(|function| function.accumulator()).collect::<Result<_>>()?;
         self.totals.resize_with(asked.functions.len(), Sums::default);
         self.picked.resize_with(asked.functions.len(), Vec::new);
@@ -264,10 +264,11 @@ impl Chunk {
             self.done = self.order.len();
         }
         let (mut left, mut near) = (TURN, vec![0..0; asked.frames.len()]);
-        if !std::mem::replace(&mut self.has_begun, true) {
+        if !std::mem::replace(&mut self.has_stood, true) {
             for frame in frames.iter().copied().filter(|frame| asked.frames[*frame].can_stand) {
                 let visited = self.stand((frame, &asked.frames[frame]), bases, (asked, kept), lines)?;
                 self.search.visited += visited as u64;
+                // What is found by then is used.
                 left = left.saturating_sub(visited).max(1);
             }
         }
@@ -349,6 +350,13 @@ impl Chunk {
         let keys = self.keys.capacity() * size_of::<(u32, Range<usize>)>() + self.times.capacity() * size_of::<i64>();
         let seen = |seen: &Seen| seen.rows.capacity() * size_of::<At>() + seen.groups.capacity() * size_of::<u32>();
         let seen: usize = self.seen.iter().flatten().map(seen).sum();
-        self.order.capacity() * size_of::<u32>() + self.rows.capacity() * size_of::<At>() + keys + spans + totals + seen
+        let stood: usize = self.stood.iter().map(Vec::capacity).sum();
+        stood
+            + self.order.capacity() * size_of::<u32>()
+            + self.rows.capacity() * size_of::<At>()
+            + keys
+            + spans
+            + totals
+            + seen
     }
 }

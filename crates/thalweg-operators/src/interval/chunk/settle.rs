@@ -40,18 +40,16 @@ impl Chunk {
         let overlapping = starts.iter().zip(ends).map(|(start, end)| end - start).sum();
         let blocks_pay = looked.has_blocks && blocks::pay(same, all.len(), overlapping);
         let anew = asked.cost_of_following(looked) * (all.len() + same);
-        let following_pays = looked.slides && overlapping > anew;
         let unsure: Vec<usize> = (0..same).filter(|place| self.unsure[frame].has(order[*place] as usize)).collect();
         let can_follow =
             |call: &usize| asked.functions[*call].slide().is_some_and(|slide| !looked.has_past || slide.goes_on());
         let can_follow = self.unsure[frame].calls.iter().all(can_follow);
         let seen: usize = unsure.iter().map(|place| ends[*place] - starts[*place]).sum();
         let sure_pays = can_follow && !unsure.is_empty() && seen > 2 * (all.len() + unsure.len());
-        self.settled[frame] = Settled { end, ..Settled::default() };
+        let is_followed = self.stood[frame].get(self.done).is_some_and(|has_stood| *has_stood);
+        let following_pays = looked.slides && overlapping > anew && !is_followed;
+        self.settled[frame] = Settled { end, is_followed, ..Settled::default() };
         let lacks_own = looked.adds_own && !(self.done..end).all(|place| spans.owns(place));
-        let has_stood = self.stood[frame].get(self.done).is_some_and(|has_stood| *has_stood);
-        self.settled[frame].is_followed = has_stood;
-        let following_pays = following_pays && !has_stood;
         if lacks_own || all.len() > TOGETHER || !(blocks_pay || following_pays || sure_pays) {
             return Ok(0);
         }

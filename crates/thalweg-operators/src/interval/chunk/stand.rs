@@ -12,7 +12,7 @@ use super::{
         followed::put_followed,
         kept::Kept,
         lines::Lines,
-        standing::{self, Standing},
+        standing::{Standing, Wanted},
     },
     Chunk, TURN,
 };
@@ -47,7 +47,7 @@ impl Chunk {
         lines: &mut Lines,
     ) -> Result<usize> {
         let (mut new, mut places) = (Vec::new(), Vec::new());
-        let mut stands = Vec::new();
+        let (mut stands, mut visited) = (Vec::new(), 0);
         let cost = asked.cost_of_following(looked);
         for (key, rows) in &self.keys {
             let spans = &self.spans[frame];
@@ -61,13 +61,14 @@ impl Chunk {
             if lacks_own || told >= TURN {
                 continue;
             }
-            let is_told = lines.follow(*key, frame, |line, standing| {
-                let windows = standing::Asked { starts, ends, anew, moves: looked.moves };
-                let stands = Standing::choose(standing, frame, windows, line.len());
-                let standing = standing.as_mut().filter(|_| stands)?;
-                Some(standing.tell(frame, line, || asked.followers(looked), (&mut new, &mut places)))
+            let told_and_moved = lines.follow(*key, frame, |line, standing| {
+                let wanted = Wanted { starts, ends, anew, moves: looked.moves };
+                let moved = Standing::choose(standing, frame, wanted, line.len())?;
+                let is_told = standing.as_mut()?.tell(frame, line, || asked.followers(looked), (&mut new, &mut places));
+                Some((is_told, moved))
             });
-            if let Some(is_told) = is_told {
+            if let Some((is_told, moved)) = told_and_moved {
+                visited += if is_told { rows.len() + moved } else { 0 };
                 stands.push(Stands { key: *key, places: rows.clone(), new: told..new.len(), is_told });
             }
         }
@@ -77,15 +78,13 @@ impl Chunk {
         self.tell((frame, looked), &stands, &new, &places, (asked, kept), lines)?;
         stands.retain(|stands| stands.is_told);
         self.stood[frame].resize(self.order.len(), false);
-        let mut followed = 0;
         for Stands { places, .. } in &stands {
             self.stood[frame][places.clone()].fill(true);
-            followed += places.len();
         }
-        if followed > 0 {
+        if !stands.is_empty() {
             self.ask((frame, looked), bases, &stands, (asked, kept), lines)?;
         }
-        Ok(new.len() + followed)
+        Ok(new.len() + visited)
     }
 
     /// The aggregates that follow the windows of a frame.
@@ -95,7 +94,13 @@ impl Chunk {
 
     /// Their arguments for some rows.
     fn columns(asked: &Asked, kept: &Kept, calls: &[usize], rows: &[At]) -> Result<Vec<Columns>> {
-        calls.iter().map(|call| asked.gathered(*call, kept, rows)).collect()
+        let mut columns: Vec<Columns> = Vec::with_capacity(calls.len());
+        for (number, call) in calls.iter().enumerate() {
+            // Several are often asked of one column.
+            let same = calls[..number].iter().position(|other| asked.takes_the_same(*call, *other));
+            columns.push(same.map_or_else(|| asked.gathered(*call, kept, rows), |same| Ok(columns[same].clone()))?);
+        }
+        Ok(columns)
     }
 
     /// Tells of new rows.
