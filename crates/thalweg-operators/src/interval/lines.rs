@@ -10,6 +10,7 @@ use super::{
     entry::{At, BASE, Entry},
     standing::Standing,
     totals::Running,
+    walk::{passed, search},
 };
 use crate::aggregate::groups::{Groups, KeyEncoder, Keys, Numbers};
 
@@ -19,15 +20,6 @@ const GONE: usize = 16;
 
 /// Memory for so many rows of a key is kept however few there are.
 const ROOM: usize = 64;
-
-/// Where there are so many times as many rows as times, rows are left out in a search.
-const SPARSE: usize = 8;
-
-/// So few rows are looked at one by one.
-const SHORT: usize = 32;
-
-/// So many rows look for others in two halves, side by side.
-const LONG: usize = 512;
 
 /// So many keys ahead their memory is asked for, where there are too many for the caches: what is known of a key, then its columns, then
 /// what these lead to.
@@ -108,40 +100,7 @@ impl Line {
     /// Appends for each of some times, which ascend, how many rows are earlier; does so for two lists of them, of as many times. `near` is
     /// what it was for times not much before the first: each row behind that is looked at once, or, where times are few, some of them.
     pub fn passed(&self, limits: [&[i64]; 2], near: [usize; 2], found: [&mut Vec<usize>; 2]) {
-        let times = self.times();
-        let [Some((one, last_one)), Some((two, last_two))] = limits.map(|limits| limits.first().zip(limits.last()))
-        else {
-            return;
-        };
-        let first = |near: usize, limit: &i64| {
-            let near = near.min(times.len());
-            let is_before = near == 0 || times[near - 1] < *limit;
-            // What is not far is found on the way.
-            if is_before && times.len() - near <= SHORT { near } else { search(times, near, |time| time < limit) }
-        };
-        let [one, two] = [first(near[0], one), first(near[1], two)];
-        let [found_one, found_two] = found.map(|found| {
-            let start = found.len();
-            found.resize(start + limits[0].len(), 0);
-            &mut found[start..]
-        });
-        let span = |row: usize, last: &i64| search(&times[row..], 0, |time| time < last);
-        if span(one, last_one).max(span(two, last_two)) > SPARSE * limits[0].len() {
-            for (limits, (row, found)) in limits.into_iter().zip([(one, found_one), (two, found_two)]) {
-                let mut row = row;
-                for (found, limit) in found.iter_mut().zip(limits) {
-                    row = search(times, row, |time| time < limit);
-                    *found = row;
-                }
-            }
-            return;
-        }
-        let walks = [Walk::new(one, limits[0], found_one), Walk::new(two, limits[1], found_two)];
-        if limits[0].len() < LONG {
-            return Walk::all(walks, times);
-        }
-        let [[one, two], [three, four]] = walks.map(|walk| walk.halves(times));
-        Walk::all([one, two, three, four], times);
+        passed(self.times(), limits, near, found);
     }
 
     /// Where a row stands, or would; looked for from `near` on.
@@ -270,77 +229,6 @@ impl Line {
             }
         }
     }
-}
-
-/// Looks for how many rows are earlier than each of some times, which ascend.
-struct Walk<'a> {
-    /// So many are earlier than the next one at least.
-    row: usize,
-    limits: &'a [i64],
-    next: usize,
-    found: &'a mut [usize],
-}
-
-impl<'a> Walk<'a> {
-    fn new(row: usize, limits: &'a [i64], found: &'a mut [usize]) -> Self {
-        Self { row, limits, next: 0, found }
-    }
-
-    /// Two, of which neither waits for the other.
-    fn halves(self, times: &[i64]) -> [Self; 2] {
-        let middle = self.limits.len() / 2;
-        let (limits, others) = self.limits.split_at(middle);
-        let (found, found_others) = self.found.split_at_mut(middle);
-        let row = self.row + others.first().map_or(0, |limit| times[self.row..].partition_point(|time| time < limit));
-        [Self::new(self.row, limits, found), Self::new(row, others, found_others)]
-    }
-
-    fn is_over(&self, times: &[i64]) -> bool {
-        self.row >= times.len() || self.next >= self.limits.len() || self.next >= self.found.len()
-    }
-
-    /// Passes a row, or knows of a time. What is found is written until the next one's turn: nobody could foretell a branch here.
-    #[inline(always)]
-    fn step(&mut self, times: &[i64]) {
-        let is_earlier = times[self.row] < self.limits[self.next];
-        self.found[self.next] = self.row;
-        self.row += usize::from(is_earlier);
-        self.next += usize::from(!is_earlier);
-    }
-
-    /// To the end of each, side by side: a step waits for the one before.
-    fn all<const N: usize>(mut walks: [Self; N], times: &[i64]) {
-        while walks.iter().all(|walk| !walk.is_over(times)) {
-            walks.iter_mut().for_each(|walk| walk.step(times));
-        }
-        for mut walk in walks {
-            while !walk.is_over(times) {
-                walk.step(times);
-            }
-            walk.found[walk.next..].fill(walk.row);
-        }
-    }
-}
-
-/// How many of the first rows are before something, looked for in steps that double from `near` on, either way.
-pub fn search<T>(rows: &[T], near: usize, is_before: impl Fn(&T) -> bool) -> usize {
-    let near = near.min(rows.len());
-    if near > 0 && !is_before(&rows[near - 1]) {
-        let (mut high, mut step) = (near - 1, 1);
-        while high >= step && !is_before(&rows[high - step]) {
-            high -= step;
-            step *= 2;
-        }
-        let low = high.saturating_sub(step);
-        return low + rows[low..high].partition_point(is_before);
-    }
-    let (mut low, mut step) = (near, 1);
-    while low + step <= rows.len() && is_before(&rows[low + step - 1]) {
-        low += step;
-        step *= 2;
-    }
-    let high = rows.len().min(low + step);
-    low + rows[low..high].partition_point(is_before)
 }
 
 /// The rows of other inputs than the first, those that follow each other, and where they are.

@@ -7,7 +7,7 @@
 //! * [`input`]: rows as they arrive
 //! * [`waiting`]: rows that wait for the watermark; [`slices`] those that do so for long
 //! * [`index`]: rows that are looked for as they come
-//! * [`lines`]: the rows of each key, in the order of time; [`sweep`]: rows without an index
+//! * [`lines`]: the rows of each key, in the order of time, and [`walk`] where those of some times are; [`sweep`]: rows without an index
 //! * [`order`]: sorts rows by key and time
 //! * [`kept`]: the values of rows that wait, or may be looked at, and [`spare`] the memory of those that are gone
 //! * [`followed`]: results of windows that are followed as they move on, and [`standing`] from batch to batch
@@ -45,6 +45,7 @@ pub mod sums;
 pub mod sweep;
 pub mod totals;
 pub mod waiting;
+pub mod walk;
 
 #[cfg(test)]
 mod tests;

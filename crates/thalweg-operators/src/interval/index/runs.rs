@@ -13,7 +13,7 @@ use std::ops::Range;
 use thalweg_memory::simd::prefetch;
 
 use super::{
-    super::{entry::Entry, lines::search},
+    super::{entry::Entry, walk::search},
     Found, Index, Lookup, Place,
 };
 
