@@ -59,6 +59,7 @@ pub struct IntervalJoin {
     batch_rows: usize,
     allowed: i64,
     reached: Timestamp,
+    goes_to: Timestamp,
     kept: Kept,
     lines: Lines,
     /// For each key whether a part of it is null, so that its rows have no partner.
@@ -160,6 +161,7 @@ impl IntervalJoin {
             batch_rows: parts.batch_rows,
             allowed: parts.allowed.0,
             reached: Timestamp::MIN,
+            goes_to: Timestamp::MIN,
             kept: Kept::default(),
             lines: Lines::new(KeyEncoder::new(&key_types)?, 0, vec![true]),
             has_null: Vec::new(),
@@ -183,7 +185,15 @@ impl IntervalJoin {
         self.kind == JoinKind::Full
     }
 
+    /// Time goes on, where it leaps not all the way.
     fn advance(&mut self) -> Result<()> {
+        let (reached, goes_to, ahead) = (self.reached, self.goes_to, Interval(self.distance.to.0.max(0)));
+        if goes_to > reached {
+            let met = self.members.step(reached.0, goes_to.0).map(Timestamp);
+            let looked = self.bases.step(reached.minus(ahead).0, goes_to.minus(ahead).0);
+            let looked = looked.map(|looked| Timestamp(looked).plus(ahead));
+            self.reached = [met, looked].into_iter().flatten().fold(goes_to, Timestamp::min);
+        }
         let end = self.final_before();
         let Self { kept, lines, members, bases, due, ready, leaving, kind, reached, sorter, .. } = self;
         members.take(reached.0, due);
@@ -435,9 +445,9 @@ impl Operator for IntervalJoin {
     }
 
     fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
-        self.reached = self.reached.max(frontier.combined().minus(Interval(self.allowed)));
+        self.goes_to = self.reached.max(frontier.combined().minus(Interval(self.allowed)));
         self.advance()?;
-        out.hold(self.final_before());
+        out.hold(self.goes_to.minus(Interval(self.distance.to.0.max(0))));
         self.resume(out)
     }
 
@@ -462,7 +472,11 @@ impl Operator for IntervalJoin {
             if are_all {
                 let lag = self.expire();
                 out.count_search(Search { lag, ..Search::default() });
-                return Ok(Progress::Done);
+                if self.reached >= self.goes_to {
+                    return Ok(Progress::Done);
+                }
+                self.advance()?;
+                return Ok(Progress::More);
             }
             if candidates.len() < self.batch_rows {
                 // Much was looked at, and little found.

@@ -53,7 +53,9 @@ pub struct Over {
     back: Option<i64>,
     /// Which rows of each key are seen however old they are.
     spared: Vec<Spared>,
+    /// How far time has come, and how far it goes.
     pub(super) reached: Timestamp,
+    goes_to: Timestamp,
     /// What rows come to that were seen for ever, and are gone.
     pub(super) past: Past,
     pub(super) kept: Kept,
@@ -176,6 +178,7 @@ impl Over {
             batch_rows,
             allowed: allowed.0,
             reached: Timestamp::MIN,
+            goes_to: Timestamp::MIN,
             kept: Kept::default(),
             sweep,
             members: Waiting::default(),
@@ -195,8 +198,16 @@ impl Over {
         self.reached.minus(Interval(self.ahead))
     }
 
-    /// Puts rows that are due into the order of their keys, and finds those whose results are next.
+    /// Time goes on, where it leaps not all the way: puts rows that are due into the order of their keys, and finds those whose results are
+    /// next.
     fn advance(&mut self) -> Result<()> {
+        let (reached, goes_to, ahead) = (self.reached, self.goes_to, Interval(self.ahead));
+        if goes_to > reached {
+            let seen = self.members.step(reached.0, goes_to.0).map(Timestamp);
+            let looked = self.bases.step(reached.minus(ahead).0, goes_to.minus(ahead).0);
+            let looked = looked.map(|looked| Timestamp(looked).plus(ahead));
+            self.reached = [seen, looked].into_iter().flatten().fold(goes_to, Timestamp::min);
+        }
         let final_before = self.final_before();
         let Self { kept, members, bases, due, ready, sorter, .. } = self;
         members.take(self.reached.0, due);
@@ -394,9 +405,9 @@ impl Operator for Over {
     }
 
     fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
-        self.reached = self.reached.max(frontier.combined().minus(Interval(self.allowed)));
+        self.goes_to = self.reached.max(frontier.combined().minus(Interval(self.allowed)));
         self.advance()?;
-        out.hold(self.final_before());
+        out.hold(self.goes_to.minus(Interval(self.ahead)));
         self.resume(out)
     }
 
@@ -416,7 +427,11 @@ impl Operator for Over {
         self.done = 0;
         let lag = self.expire()?;
         out.count_search(Search { lag, ..Search::default() });
-        Ok(Progress::Done)
+        if self.reached >= self.goes_to {
+            return Ok(Progress::Done);
+        }
+        self.advance()?;
+        Ok(Progress::More)
     }
 
     fn state(&mut self) -> Option<&mut dyn State> {

@@ -65,7 +65,18 @@ impl Slices {
             0 => step,
             last => (last / 4 * 3 + step.min(last.saturating_mul(UNLIKE)) / 4).max(1),
         };
-        let width = (1 << self.width) * PARTS;
+        self.fit();
+    }
+
+    /// Time goes so far at once from now on.
+    pub fn pace(&mut self, step: u64) {
+        self.step = i64::try_from(step).unwrap_or(i64::MAX).clamp(1, i64::MAX / UNLIKE);
+        self.fit();
+    }
+
+    /// Slices get another length, if theirs is unlike the one that they should have; rows that do not fit then are others.
+    fn fit(&mut self) {
+        let width = (1_i64 << self.width).saturating_mul(PARTS);
         let is_unlike = self.step / UNLIKE > width || width / UNLIKE > self.step.max(PARTS);
         if is_unlike && !self.slices.is_empty() {
             for slice in std::mem::take(&mut self.slices) {
@@ -141,6 +152,17 @@ impl Slices {
         if let Some(slice) = slices.front_mut().filter(|_| *first == end >> *width) {
             split(slice, end, due);
         }
+    }
+
+    /// The time by which so many rows are due, or all that are here: where a slice ends.
+    pub fn end_of(&self, rows: usize) -> i64 {
+        let mut count = 0;
+        let before = self.slices.iter().position(|slice| {
+            count += slice.len();
+            count >= rows
+        });
+        let end = |slice: usize| i128::from(self.first + slice as i64 + 1) << self.width;
+        before.map_or(i64::MAX, |slice| i64::try_from(end(slice)).unwrap_or(i64::MAX))
     }
 
     /// Rows that wait as they came from now on.

@@ -27,6 +27,9 @@ const PATIENCE: u32 = 2;
 /// And after so many, those that still wait together are sorted.
 const SORTED: u32 = 6;
 
+/// So many rows are due together, about, where time makes a leap over more. (Tests have few rows.)
+const DUE: usize = if cfg!(test) { 50 } else { 16_384 };
+
 /// Rows in no order; those that are due leave together.
 ///
 /// A row is looked at a few times only, however long it waits.
@@ -90,6 +93,30 @@ impl Waiting {
         }
         *unused = (*unused).min(spare.len());
         runs.last_mut().expect("there is one")
+    }
+
+    /// How far time goes at once on its way to `end`, where it has come to `reached`, if not all the way: not over very many rows, so that
+    /// what is done with them stays in the caches, and others may run before the next.
+    pub fn step(&mut self, reached: i64, end: i64) -> Option<i64> {
+        if self.rows <= DUE {
+            return None;
+        }
+        let Self { runs, slices, .. } = self;
+        let early = |run: &&Run| run.span.0 < end;
+        let count: usize = runs.iter().filter(early).map(|run| run.entries.len()).sum();
+        if count > DUE {
+            let spans = runs.iter().filter(early).map(|run| (run.span.0, run.span.1.min(end)));
+            let (first, last) = spans.fold((i64::MAX, i64::MIN), |all, span| (all.0.min(span.0), all.1.max(span.1)));
+            slices.pace(last.abs_diff(first) / (count / DUE) as u64);
+            runs.extend(slices.others());
+            for run in runs.iter_mut().filter(|run| run.span.0 < end) {
+                slices.divide(run);
+                run.splits = PATIENCE;
+            }
+            runs.retain(|run| !run.entries.is_empty());
+        }
+        let step = slices.end_of(DUE).max(reached.saturating_add(1));
+        (step < end).then_some(step)
     }
 
     /// Takes the rows with a time before `end`.
@@ -244,6 +271,42 @@ mod tests {
             let mut due = Vec::new();
             waiting.take(i64::MAX, &mut due);
             assert_eq!((due.len(), waiting.rows()), (twin.len(), 0));
+        }
+    }
+
+    #[test]
+    fn time_leaps_over_few_rows_at_a_time() {
+        for seed in 0..40 {
+            let mut random = StdRng::seed_from_u64(seed);
+            let mut waiting = Waiting::default();
+            let put = |waiting: &mut Waiting, row: u32, time: i64| {
+                let at = At { batch: 0, row };
+                waiting.put_one(Entry { time, position: 0, key: 0, rank: BASE, at });
+            };
+            let (mut row, mut reached) = (0, i64::MIN);
+            // Time goes slowly or not at all first.
+            for end in 0..[0, 40][seed as usize % 2] {
+                (0..20).for_each(|_| put(&mut waiting, row, end + random.random_range(0..300)));
+                waiting.take(end, &mut Vec::new());
+                (row, reached) = (row + 20, end);
+            }
+            let before = waiting.rows();
+            let far = [1, 1_000, 1_000_000_000][seed as usize % 3];
+            (0..10 * DUE as u32)
+                .for_each(|more| put(&mut waiting, row + more, reached.max(0) + random.random_range(0..far)));
+            let (mut steps, mut largest) = (0, 0);
+            let end = if random.random_bool(0.5) { i64::MAX } else { reached.max(0) + 2 * far + 300 };
+            while reached < end {
+                let step = waiting.step(reached, end).unwrap_or(end);
+                assert!(step > reached && step <= end);
+                let mut due = Vec::new();
+                waiting.take(step, &mut due);
+                assert!(due.iter().all(|entry| entry.time < step));
+                (steps, largest, reached) = (steps + 1, largest.max(due.len()), step);
+            }
+            assert_eq!(waiting.rows(), 0);
+            assert!(steps <= 200, "{steps}");
+            assert!(far == 1 || largest <= before + 3 * DUE, "{far}: {largest} of {before} and more");
         }
     }
 }
