@@ -180,6 +180,11 @@ pub trait Totals {
     /// What each of so many rows adds to the totals: row `i` of the arguments, unless `filter` is there and not true for it.
     fn amounts(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, rows: usize) -> Result<Amounts>;
 
+    /// Whether each amount is a whole number of 64 bits, whatever the rows are: then all sums are numbers.
+    fn are_narrow(&self) -> bool {
+        false
+    }
+
     /// The states of an accumulator to which so many rows, with amounts of this sum, were added: one per group.
     fn states(&self, counts: &[u64], sums: &[i128]) -> Result<Vec<ArrayRef>>;
 

@@ -264,6 +264,12 @@ impl Asked {
         self.frames.iter().all(has_span) && self.summed.iter().all(is_total)
     }
 
+    /// Whether what rows add to totals is all that is asked of them, whatever they are.
+    pub fn is_light(&self) -> bool {
+        let is_narrow = |kind: &Kind| self.functions[kind.call].totals().is_some_and(Totals::are_narrow);
+        self.can_sweep() && self.kinds.iter().all(is_narrow)
+    }
+
     /// Whether two aggregates have the same arguments and filter.
     pub fn takes_the_same(&self, call: usize, other: usize) -> bool {
         self.layout.calls[call] == self.layout.calls[other]

@@ -52,6 +52,8 @@ pub struct Lines {
     grown: usize,
     /// How many bytes of memory all lines take.
     bytes: usize,
+    /// Whether nothing is kept of rows but their times and totals.
+    is_light: bool,
 }
 
 /// How many of some rows of a key come before those that are spared.
@@ -60,11 +62,12 @@ pub type Before<'a> = &'a dyn Fn(&[Entry]) -> usize;
 /// The rows of a key.
 #[derive(Debug, Default)]
 pub struct Line {
+    /// What is known of them; empty where only times and totals are kept.
     entries: Vec<Entry>,
-    /// The times of all entries, beside each other for those who look for one.
+    /// The times of all rows, beside each other for those who look for one.
     times: Vec<i64>,
     gone: usize,
-    /// Running totals over all entries.
+    /// Running totals over all rows.
     running: Vec<Running>,
     /// Those of them that are of other inputs than the first, with totals of their own, where some frames see these alone and others all.
     others: Option<Box<Line>>,
@@ -73,9 +76,14 @@ pub struct Line {
 }
 
 impl Line {
-    /// The rows that are there, in the order of time.
+    /// The rows that are there, in the order of time; none where only their times and totals are kept.
     pub fn rows(&self) -> &[Entry] {
-        &self.entries[self.gone..]
+        self.entries.get(self.gone..).unwrap_or_default()
+    }
+
+    /// How many rows there are.
+    pub fn count(&self) -> usize {
+        self.times.len() - self.gone
     }
 
     /// Those that a frame may see, which sees rows of the first input or does not.
@@ -84,7 +92,7 @@ impl Line {
     }
 
     /// Their times.
-    fn times(&self) -> &[i64] {
+    pub fn times(&self) -> &[i64] {
         &self.times[self.gone..]
     }
 
@@ -137,17 +145,25 @@ impl Line {
         self.others.iter_mut().for_each(|others| others.clear());
     }
 
-    /// Appends rows, with what these of some amounts add to each of so many totals.
-    fn append(&mut self, entries: &[Entry], totals: usize, amounts: &[Amounts], rows: Range<usize>) {
+    /// Appends rows, or only their times, with what these of some amounts add to each of so many totals.
+    fn append(
+        &mut self,
+        entries: &[Entry],
+        is_light: bool,
+        (totals, amounts): (usize, &[Amounts]),
+        rows: Range<usize>,
+    ) {
         if self.running.len() < totals {
             self.running.resize_with(totals, Running::default);
         }
-        self.entries.extend_from_slice(entries);
+        if !is_light {
+            self.entries.extend_from_slice(entries);
+        }
         self.times.extend(entries.iter().map(|entry| entry.time));
         self.running.iter_mut().zip(amounts).for_each(|(running, amounts)| running.append(amounts, rows.clone()));
         let Some(others) = &mut self.others else { return };
         for (entries, of) in of_others(entries) {
-            others.append(entries, totals, amounts, rows.start + of.start..rows.start + of.end);
+            others.append(entries, is_light, (totals, amounts), rows.start + of.start..rows.start + of.end);
         }
     }
 
@@ -190,7 +206,7 @@ impl Line {
 
     /// Asks for the memory of the last rows.
     fn prefetch_columns(&self) {
-        let last = self.entries.len().saturating_sub(1);
+        let last = self.times.len().saturating_sub(1);
         prefetch(self.entries.get(last..).unwrap_or_default(), 0);
         prefetch(self.times.get(last..).unwrap_or_default(), 0);
         prefetch(&self.running, 0);
@@ -217,13 +233,13 @@ impl Line {
         self.others.iter_mut().for_each(|others| others.drop_first(of_others));
         self.standing.iter_mut().for_each(|standing| standing.drop_first(count));
         self.gone += count;
-        if self.gone == self.entries.len() || self.gone > GONE && self.gone > self.entries.len() / 2 {
-            self.entries.drain(..self.gone);
+        if self.gone == self.times.len() || self.gone > GONE && self.gone > self.times.len() / 2 {
+            self.entries.drain(..self.gone.min(self.entries.len()));
             self.times.drain(..self.gone);
             self.running.iter_mut().for_each(|running| running.drop_first(self.gone));
             self.gone = 0;
-            let room = self.entries.len().max(ROOM);
-            if self.entries.capacity() > 4 * room {
+            let room = self.times.len().max(ROOM);
+            if self.times.capacity() > 4 * room {
                 self.entries.shrink_to(2 * room);
                 self.times.shrink_to(2 * room);
             }
@@ -262,7 +278,19 @@ impl Lines {
     pub fn new(encoder: KeyEncoder, totals: usize, frames: Vec<bool>) -> Self {
         let (lines, near) = (Vec::new(), Vec::new());
         let spare = Vec::new();
-        Self { groups: encoder.groups(), encoder, lines, spare, near, totals, frames, rows: 0, grown: 0, bytes: 0 }
+        Self {
+            groups: encoder.groups(),
+            encoder,
+            lines,
+            spare,
+            near,
+            totals,
+            frames,
+            rows: 0,
+            grown: 0,
+            bytes: 0,
+            is_light: false,
+        }
     }
 
     /// A key without rows, whose bytes are counted from now on.
@@ -277,7 +305,7 @@ impl Lines {
     fn take(&mut self, key: usize) -> Line {
         let empty = self.empty();
         let line = std::mem::replace(&mut self.lines[key], empty);
-        self.rows -= line.rows().len();
+        self.rows -= line.count();
         self.bytes -= line.bytes();
         line
     }
@@ -326,7 +354,7 @@ impl Lines {
         };
         let bytes = |line: &Line| line.standing.as_ref().map_or(0, |standing| standing.bytes());
         let before = bytes(line);
-        let found = follow(&line.entries[line.gone..], &mut line.standing);
+        let found = follow(line.entries.get(line.gone..).unwrap_or_default(), &mut line.standing);
         self.bytes = self.bytes + bytes(line) - before;
         found
     }
@@ -353,7 +381,7 @@ impl Lines {
             self.prefetch(|ahead| entries.get(done + ahead).map(|entry| entry.key));
             let line = &mut self.lines[same[0].key as usize];
             self.bytes -= line.bytes();
-            line.append(same, self.totals, amounts, done..done + same.len());
+            line.append(same, self.is_light, (self.totals, amounts), done..done + same.len());
             done += same.len();
             self.bytes += line.bytes();
         }
@@ -406,6 +434,28 @@ impl Lines {
         self.grown = self.grown.saturating_sub(taken.len() - before);
     }
 
+    /// Keeps nothing but times and totals of the rows from now on, until there are none; `gone` is told where each row lies that is here.
+    pub fn lighten(&mut self, mut gone: impl FnMut(&[Entry])) {
+        self.is_light = true;
+        for line in self.lines.iter_mut().chain(&mut self.spare) {
+            self.bytes -= line.bytes();
+            gone(line.rows());
+            line.entries = Vec::new();
+            self.bytes += line.bytes();
+        }
+    }
+
+    /// Whether nothing is kept of rows but their times and totals.
+    pub fn is_light(&self) -> bool {
+        self.is_light
+    }
+
+    /// Rows that come are kept as such, where there are none; says whether it is so then.
+    pub fn keep_rows(&mut self) -> bool {
+        self.is_light &= self.rows > 0;
+        !self.is_light
+    }
+
     /// Takes all rows, key by key.
     pub fn take_all(&mut self, taken: &mut Vec<Entry>) {
         for key in 0..self.lines.len() {
@@ -453,7 +503,7 @@ impl Lines {
             self.bytes -= line.bytes();
         }
         for (key, line) in self.lines.iter_mut().enumerate() {
-            let (rows, times) = (line.rows(), line.times());
+            let times = line.times();
             let before = |limit: i64| match (times.first(), times.last()) {
                 (_, Some(last)) if *last < limit => times.len(),
                 (Some(first), _) if *first < limit => times.partition_point(|time| *time < limit),
@@ -461,12 +511,12 @@ impl Lines {
             };
             let mut old = before(end);
             if let Some(spared) = spared.filter(|_| old > 0) {
-                old = old.min(spared(&rows[..before(next)]));
+                old = old.min(spared(&line.rows()[..before(next)]));
             }
             if old == 0 {
                 continue;
             }
-            oldest = oldest.min(rows[0].time);
+            oldest = oldest.min(times[0]);
             gone(line, old);
             for (near, with_base) in self.near[key * self.frames.len()..].iter_mut().zip(&self.frames) {
                 let old = line.first(old, *with_base);
@@ -489,7 +539,7 @@ impl Lines {
     /// Forgets keys for which `is_wanted` is not true; returns the new number of each, [`u32::MAX`] where there is none.
     pub fn forget_keys(&mut self, is_wanted: impl Fn(u32) -> bool) -> Vec<u32> {
         let kept: Vec<u32> = (0..self.lines.len() as u32)
-            .filter(|key| is_wanted(*key) || !self.lines[*key as usize].rows().is_empty())
+            .filter(|key| is_wanted(*key) || self.lines[*key as usize].count() > 0)
             .collect();
         let mut moved = vec![u32::MAX; self.lines.len()];
         let mut lines = Vec::with_capacity(kept.len());
@@ -501,7 +551,7 @@ impl Lines {
         }
         // Those that are kept have left nothing behind.
         let most = SPARE * lines.len();
-        self.spare.extend(self.lines.drain(..).filter(|line| line.entries.capacity() > 0));
+        self.spare.extend(self.lines.drain(..).filter(|line| line.times.capacity() > 0));
         self.spare.truncate(most);
         self.spare.iter_mut().for_each(Line::clear);
         self.groups = self.groups.only(&UInt32Array::from(kept));

@@ -31,6 +31,7 @@ pub mod input;
 pub mod join;
 pub mod kept;
 pub mod layout;
+mod light;
 pub mod lines;
 pub mod order;
 pub mod over;

@@ -17,6 +17,7 @@ use super::{
     frame::{Frame, Spared},
     input::{Arrivals, Input},
     kept::{Kept, hashes},
+    light,
     lines::{Before, Lines},
     order::{By, Sorter},
     past::Past,
@@ -62,6 +63,8 @@ pub struct Over {
     pub(super) lines: Lines,
     /// Rows that may be seen where they are not in lines, if that can be.
     pub(super) sweep: Option<Sweep>,
+    /// Whether lines need not keep rows themselves.
+    pub(super) may_be_light: bool,
     /// Rows that may be seen, and wait.
     members: Waiting,
     /// Rows of the first input that wait for those that they see.
@@ -126,7 +129,7 @@ pub struct Corrected {
     pub columns: Vec<usize>,
 }
 
-pub(super) const VERSION: u16 = 3;
+pub(super) const VERSION: u16 = 4;
 
 /// So many rows are added to running totals together.
 const TOGETHER: usize = 2048;
@@ -160,7 +163,7 @@ impl Over {
         );
         let back = back.collect::<Option<Vec<_>>>().map(|back| back.into_iter().max().unwrap_or(0));
         let spared = asked.frames.iter().filter(|looked| !looked.has_past);
-        let sweep = asked.can_sweep().then(Sweep::new);
+        let (sweep, may_be_light) = (asked.can_sweep().then(Sweep::new), asked.is_light());
         let with_base = asked.frames.iter().map(|looked| looked.has_base).collect();
         Ok(Self {
             ahead: ahead.max().unwrap_or(0),
@@ -181,6 +184,7 @@ impl Over {
             goes_to: Timestamp::MIN,
             kept: Kept::default(),
             sweep,
+            may_be_light,
             members: Waiting::default(),
             bases: Waiting::default(),
             due: Vec::new(),
@@ -220,6 +224,9 @@ impl Over {
     /// Finds the results of all rows that are next without an index, where that costs less; if not, rows that may be seen are due.
     fn is_swept_at_once(&mut self) -> Result<bool> {
         let Self { sweep: Some(sweep), lines, due, ready, asked, kept, chunk, .. } = self else { return Ok(false) };
+        if !lines.keep_rows() {
+            return Ok(false);
+        }
         let was_on = sweep.is_on();
         if !sweep.choose(due.len(), ready.len(), if was_on { sweep.rows().len() } else { lines.rows() }) {
             sweep.give(due);
@@ -239,11 +246,17 @@ impl Over {
 
     /// Appends the rows that are due to those of their keys.
     pub(super) fn append(&mut self) -> Result<()> {
-        let Self { due, kept, lines, sorter, asked, .. } = self;
+        let Self { due, kept, lines, sorter, asked, may_be_light, batch_rows, .. } = self;
         sorter.sort(due, By::Key, |rows| hashes(kept, rows))?;
         for first in (0..due.len()).step_by(TOGETHER) {
             let some = first..due.len().min(first + TOGETHER);
             lines.append(&due[some.clone()], &asked.amounts(kept, due, some)?);
+        }
+        if lines.is_light() {
+            kept.release_all(due.iter().map(|entry| entry.at));
+        } else if *may_be_light && lines.rows() > *batch_rows {
+            // There are too many for the caches, and for being sorted with each batch.
+            lines.lighten(|rows| kept.release_all(rows.iter().map(|entry| entry.at)));
         }
         due.clear();
         Ok(())
@@ -302,7 +315,7 @@ impl Over {
             let spared = (!spared.is_empty()).then_some(&before as Before<'_>);
             let (has_past, mut gone) = (asked.frames.iter().any(|looked| looked.has_past), Vec::new());
             lag = lines.expire(next.minus(Interval(*back)).0, next.0, spared, |line, old| {
-                let rows = &line.rows()[..old];
+                let rows = line.rows().get(..old).unwrap_or_default();
                 if has_past {
                     past.count_times(rows[0].key, line, old, asked);
                     gone.extend_from_slice(rows);
@@ -469,6 +482,7 @@ impl Over {
             }
             let is_here = |key: u32| has_members && places[key as usize] == Some(place);
             self.past.save(is_here, &self.lines, &self.asked, &mut snapshot)?;
+            light::save(&self.lines, is_here, self.asked.kinds.len(), &mut snapshot)?;
             Ok(snapshot)
         });
         saved.collect()
@@ -530,7 +544,22 @@ impl Over {
             Some(sweep) if sweep.is_on() => sweep.put(&mut self.due),
             _ => self.append()?,
         }
+        if let Some(rows) = light::read(snapshot)? {
+            self.lighten()?;
+            light::load(&rows, key_columns, &mut self.lines)?;
+        }
         Ok(bases)
+    }
+
+    /// Lines keep no rows themselves from now on.
+    fn lighten(&mut self) -> Result<()> {
+        if let Some(sweep) = self.sweep.as_mut().filter(|sweep| sweep.is_on()) {
+            sweep.end(&mut self.due);
+            self.append()?;
+        }
+        let Self { lines, kept, .. } = self;
+        lines.lighten(|rows| kept.release_all(rows.iter().map(|entry| entry.at)));
+        Ok(())
     }
 }
 

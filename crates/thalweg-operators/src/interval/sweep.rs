@@ -141,6 +141,12 @@ impl Sweep {
         others.append(&mut self.rows);
     }
 
+    /// Rows are by key from now on, and not here.
+    pub fn end(&mut self, others: &mut Vec<Entry>) {
+        self.give(others);
+        (self.is_on, self.regret) = (false, 0);
+    }
+
     /// Looks at rows, which are in the order of time, and finds all that is asked for; whether it could.
     pub fn look(&mut self, bases: &[Entry], asked: &Asked, kept: &Kept, chunk: &mut Chunk) -> Result<bool> {
         let Some(shape) = Shape::of(&self.rows, bases, asked) else { return Ok(false) };

@@ -251,6 +251,18 @@ impl Running {
         }
     }
 
+    /// What each row adds behind the first ones, of which there are so many; `None` where it does not count. All are numbers of 64 bits.
+    pub fn amounts(&self, first: usize) -> impl Iterator<Item = Option<i64>> + '_ {
+        (first..self.len()).map(|row| {
+            let amount = match &self.sums {
+                Sums::Narrow(sums) => sums[row + 1].wrapping_sub(sums[row]),
+                Sums::Wide(sums) => sums[row + 1].wrapping_sub(sums[row]) as i64,
+            };
+            let counts = self.counts.get(row).is_none_or(|before| *before != self.counts[row + 1]);
+            counts.then_some(amount)
+        })
+    }
+
     /// Takes all but the first rows back.
     pub fn truncate(&mut self, rows: usize) {
         match &mut self.sums {

@@ -32,6 +32,10 @@ impl Totals for CountTotals {
         })
     }
 
+    fn are_narrow(&self) -> bool {
+        true
+    }
+
     fn states(&self, counts: &[u64], _: &[i128]) -> Result<Vec<ArrayRef>> {
         Ok(vec![Arc::new(Int64Array::from_iter_values(counts.iter().map(|count| *count as i64)))])
     }

@@ -63,12 +63,21 @@ pub fn whole(signature: &Signature<'_>) -> Option<Function> {
         }
         _ => return None,
     };
+    let is_wide = matches!(argument, DataType::UInt64 | DataType::Decimal128(..));
+    let are_narrow = !is_wide && (argument.is_integer() || matches!(argument, DataType::Duration(_)));
     let state = [("count", DataType::UInt64), ("sum", DataType::FixedSizeBinary(WIDTH as i32))];
-    Some(Function::new(signature, &state, move || Sums { result, sums: Vec::new() }).with_totals(WholeTotals(result)))
+    Some(
+        Function::new(signature, &state, move || Sums { result, sums: Vec::new() })
+            .with_totals(WholeTotals { result, are_narrow }),
+    )
 }
 
 /// Sums of whole numbers: the amounts are the numbers.
-struct WholeTotals(Output);
+struct WholeTotals {
+    result: Output,
+    /// Whether these have 64 bits.
+    are_narrow: bool,
+}
 
 impl Totals for WholeTotals {
     fn amounts(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, _: usize) -> Result<Amounts> {
@@ -94,6 +103,10 @@ impl Totals for WholeTotals {
         Ok(Amounts { amounts: Addends::Wide(amounts), counted, beyond: Vec::new() })
     }
 
+    fn are_narrow(&self) -> bool {
+        self.are_narrow
+    }
+
     fn states(&self, counts: &[u64], sums: &[i128]) -> Result<Vec<ArrayRef>> {
         let counts = UInt64Array::from(counts.to_vec());
         let sums = states(sums.iter().map(|sum| Sum { low: *sum, ..Sum::default() }), sums.len());
@@ -103,11 +116,11 @@ impl Totals for WholeTotals {
     fn results(&self, counts: &[u64], sums: &[i128]) -> Result<Option<ArrayRef>> {
         let sums = sums.iter().zip(counts).map(|(low, count)| Sum { low: *low, high: 0, count: *count });
         // What does not fit is left to the accumulator, whose errors say where they are from.
-        Ok(self.0.column(sums).ok())
+        Ok(self.result.column(sums).ok())
     }
 
     fn narrow_results(&self, counts: &[u64], sums: &[i64]) -> Result<Option<ArrayRef>> {
-        if matches!(self.0, Output::Signed) {
+        if matches!(self.result, Output::Signed) {
             let nulls = NullBuffer::new(BooleanBuffer::collect_bool(counts.len(), |row| counts[row] > 0));
             return Ok(Some(Arc::new(Int64Array::new(sums.to_vec().into(), Some(nulls)))));
         }

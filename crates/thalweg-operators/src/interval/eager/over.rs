@@ -89,6 +89,7 @@ impl EagerOver {
         let (mut over, answers, outbox) = (Over::new(parts)?, Answers::default(), Outbox::default());
         // A row looks for others when it comes.
         over.sweep = None;
+        over.may_be_light = false;
         let seen_from = seen_from.unwrap_or((0, Some(0)));
         Ok(Self {
             over,

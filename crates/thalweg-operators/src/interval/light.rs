@@ -1,0 +1,71 @@
+//! Rows of which nothing is kept but their times and what they add to running totals.
+//!
+//! Where counts, sums and means of whole numbers are all that is asked for, nobody looks at a row again once it is in a line: its values are
+//! given back, and it takes 8 bytes, and 8 for each total.
+
+use std::{iter::repeat_n, sync::Arc};
+
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, cast::AsArray, types::Int64Type};
+use thalweg_core::{
+    Error, Result, Snapshot,
+    aggregate::{Addends, Amounts},
+    snapshot::Reader,
+};
+
+use super::{
+    entry::{At, Entry},
+    lines::Lines,
+};
+
+/// Writes such rows of the keys for which `is_wanted` is true, with what each adds to each of so many totals.
+pub fn save(lines: &Lines, is_wanted: impl Fn(u32) -> bool, totals: usize, snapshot: &mut Snapshot) -> Result<()> {
+    let keys = 0..if lines.is_light() { lines.keys() as u32 } else { 0 };
+    let keys: Vec<u32> = keys.filter(|key| is_wanted(*key)).collect();
+    let of_rows: Vec<u32> = keys.iter().flat_map(|key| repeat_n(*key, lines.seen(*key, 0).count())).collect();
+    snapshot.number(of_rows.len() as i64);
+    if of_rows.is_empty() {
+        return Ok(());
+    }
+    let with_rows = || keys.iter().map(|key| lines.seen(*key, 0));
+    let times = with_rows().flat_map(|line| line.times().iter().copied());
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from_iter_values(times))];
+    columns.extend(lines.columns(of_rows)?);
+    for total in 0..totals {
+        let amounts = with_rows().filter_map(|line| line.running(total));
+        let amounts = amounts.flat_map(|(running, gone)| running.amounts(gone));
+        columns.push(Arc::new(Int64Array::from_iter(amounts)));
+    }
+    let named = columns.into_iter().enumerate().map(|(number, column)| (number.to_string(), column, true));
+    snapshot.rows(RecordBatch::try_from_iter_with_nullable(named)?);
+    Ok(())
+}
+
+/// Reads what [`save`] wrote; `None` if there were no rows.
+pub fn read(snapshot: &mut Reader<'_>) -> Result<Option<RecordBatch>> {
+    if snapshot.number()? == 0 { Ok(None) } else { snapshot.rows().map(Some) }
+}
+
+/// Appends such rows, which have so many key columns, to lines that keep nothing else.
+///
+/// Errors: `Error::Environment` if they are something else.
+pub fn load(rows: &RecordBatch, key_columns: usize, lines: &mut Lines) -> Result<()> {
+    let foreign = || Error::environment("the running totals of a window cannot be read");
+    let numbers = |column: &ArrayRef| column.as_primitive_opt::<Int64Type>().cloned().ok_or_else(foreign);
+    let (Some(times), Some(keys)) = (rows.columns().first(), rows.columns().get(1..=key_columns)) else {
+        return Err(foreign());
+    };
+    let keys = lines.encoder().encode(keys, rows.num_rows())?;
+    let keys = lines.number(&keys, rows.num_rows());
+    let amounts = rows.columns()[1 + key_columns..].iter().map(|column| {
+        let column = numbers(column)?;
+        let counted = column.nulls().map(|nulls| nulls.inner().clone());
+        let amounts = column.iter().map(|amount| amount.unwrap_or(0)).collect();
+        Ok(Amounts { amounts: Addends::Narrow(amounts), counted, beyond: Vec::new() })
+    });
+    let amounts = amounts.collect::<Result<Vec<_>>>()?;
+    let at = At { batch: 0, row: 0 };
+    let entry = |(time, key): (&i64, u32)| Entry { time: *time, position: 0, key, rank: 0, at };
+    let entries: Vec<Entry> = numbers(times)?.values().iter().zip(keys).map(entry).collect();
+    lines.append(&entries, &amounts);
+    Ok(())
+}
