@@ -45,8 +45,10 @@ struct Stand {
     between: Vec<usize>,
     /// How many rows there were when windows were last asked for, less those that are gone.
     seen: usize,
-    /// The window that was looked at last, as far as is known.
+    /// The window that was wanted last, as far as is known.
     near: Range<usize>,
+    /// The window that the followers have.
+    has: Range<usize>,
     bytes: usize,
 }
 
@@ -63,9 +65,37 @@ pub struct Wanted<'a> {
     pub moves: bool,
 }
 
+/// What follows the windows of a key moves over rows that come into one, or leave it.
+#[derive(Clone, Debug, Default)]
+pub struct Moves {
+    /// From this window on.
+    pub from: Range<usize>,
+    /// So many.
+    pub rows: usize,
+}
+
+impl Moves {
+    /// The next window on the way to another one, so that not many more than so many rows come or leave at once; `None` if it is near
+    /// enough itself.
+    pub fn step(&self, to: &Range<usize>, most: usize) -> Option<Range<usize>> {
+        let from = &self.from;
+        if to.start >= from.end || to.end <= from.start {
+            // First the rows of the one leave, then those of the other come.
+            return match () {
+                _ if from.len() > most => Some(from.start + most..from.end),
+                _ if to.len() > most => Some(to.start..to.start + most),
+                _ => None,
+            };
+        }
+        let toward = |from: usize, to: usize| to.clamp(from.saturating_sub(most), from + most);
+        let next = toward(from.start, to.start)..toward(from.end, to.end);
+        (next != *to).then_some(next)
+    }
+}
+
 impl Wanted<'_> {
     /// How many rows come into a window or leave it from the one before on, which is `near` at first and the last one then.
-    fn moved(&self, near: &mut Range<usize>) -> usize {
+    pub fn moved(&self, near: &mut Range<usize>) -> usize {
         let windows = self.starts.iter().zip(self.ends).map(|(start, end)| *start..*end.max(start));
         let moved = windows.map(|window| {
             let last = std::mem::replace(near, window.clone());
@@ -95,11 +125,11 @@ impl Stand {
 
 impl Standing {
     /// Says whether what follows the windows of a frame stays from batch to batch from now on, where these are wanted of a key that has
-    /// so many rows: how many come into windows, or leave them, then.
-    pub fn choose(this: &mut Option<Box<Self>>, frame: usize, wanted: Wanted<'_>, rows: usize) -> Option<usize> {
+    /// so many rows.
+    pub fn choose(this: &mut Option<Box<Self>>, frame: usize, wanted: Wanted<'_>, rows: usize) -> bool {
         let (anew, windows) = (wanted.anew, wanted.starts.len());
         if this.is_none() && anew < SHORT {
-            return None;
+            return false;
         }
         let frames = &mut this.get_or_insert_default().frames;
         let place = frames.iter().position(|stand| stand.frame == frame).unwrap_or_else(|| {
@@ -110,29 +140,28 @@ impl Standing {
         let stand = &mut frames[place];
         // Those that came before were counted, or are what it takes to begin.
         let new = rows - std::mem::replace(&mut stand.seen, rows);
-        let moved = wanted.moved(&mut stand.near);
-        let kept = ONCE + EACH * (new + windows + moved);
+        let kept = ONCE + EACH * (new + windows + wanted.moved(&mut stand.near));
         let is_on = !stand.followers.is_empty();
         let (cost, other) = if is_on { (kept, anew) } else { (anew, kept) };
         stand.regret = (stand.regret + cost).saturating_sub(other);
         if stand.regret <= BUILD * rows {
-            return is_on.then_some(moved);
+            return is_on;
         }
         *stand = Stand { frame, seen: rows, near: stand.near.clone(), ..Stand::default() };
-        (!is_on).then_some(moved)
+        !is_on
     }
 
     /// Says which rows what follows the windows of a frame, from `begin` if there is nothing yet, is to be told of now: `new` and `places`
-    /// get them, with how many of those it knows are before each. Where there are very many, some are told next time, and so on; returns
-    /// whether it will know all.
+    /// get them, with how many of those it knows are before each. Where there are very many, some are told next time, and so on; returns over
+    /// which it moves if it will know all, and is asked.
     pub fn tell(
         &mut self,
         frame: usize,
-        rows: &[Entry],
+        (rows, wanted): (&[Entry], Wanted<'_>),
         begin: impl FnOnce() -> Vec<Box<dyn Follower>>,
         (new, places): (&mut Vec<At>, &mut Vec<usize>),
-    ) -> bool {
-        let Some(stand) = self.frames.iter_mut().find(|stand| stand.frame == frame) else { return false };
+    ) -> Option<Moves> {
+        let stand = self.frames.iter_mut().find(|stand| stand.frame == frame)?;
         if stand.followers.is_empty() {
             stand.followers = begin();
         }
@@ -142,7 +171,7 @@ impl Standing {
             places.push(row - before);
         }
         stand.known = known;
-        known == rows.len()
+        (known == rows.len()).then(|| Moves { from: stand.has.clone(), rows: wanted.moved(&mut stand.has) })
     }
 
     /// What follows the windows of a frame, each with its aggregate's number.
@@ -193,7 +222,9 @@ impl Standing {
             stand.between.iter_mut().for_each(|row| *row -= gone);
             stand.known -= gone;
             stand.seen = stand.seen.saturating_sub(rows);
-            stand.near = stand.near.start.saturating_sub(rows)..stand.near.end.saturating_sub(rows);
+            for window in [&mut stand.near, &mut stand.has] {
+                *window = window.start.saturating_sub(rows)..window.end.saturating_sub(rows);
+            }
             match stand.known {
                 // Its memory is given back.
                 0 => stand.end(),
@@ -287,7 +318,7 @@ mod tests {
                     standing.iter_mut().for_each(|standing| standing.truncate(left));
                 }
                 let wanted = Wanted { starts: &[0], ends: &[rows.len()], anew: 100_000, moves: true };
-                if random.random_bool(0.6) || Standing::choose(&mut standing, 0, wanted, rows.len()).is_none() {
+                if random.random_bool(0.6) || !Standing::choose(&mut standing, 0, wanted, rows.len()) {
                     continue;
                 }
                 let begin = || {
@@ -295,7 +326,8 @@ mod tests {
                     vec![Box::new(Told(Arc::clone(&told))) as Box<dyn Follower>]
                 };
                 let (mut new, mut before) = (Vec::new(), Vec::new());
-                let knows_all = standing.as_mut().unwrap().tell(0, &rows, begin, (&mut new, &mut before));
+                let it = standing.as_mut().unwrap();
+                let knows_all = it.tell(0, (&rows, wanted), begin, (&mut new, &mut before)).is_some();
                 let new: ArrayRef = Arc::new(UInt32Array::from_iter_values(new.iter().map(|at| at.row)));
                 Standing::follow(&mut standing, 0, |_, follower| follower.insert(&[Arc::clone(&new)], None, &before))
                     .unwrap();
@@ -309,15 +341,39 @@ mod tests {
     }
 
     #[test]
+    fn a_window_is_reached_in_steps_of_which_none_is_long() {
+        let random = &mut StdRng::seed_from_u64(7);
+        for _ in 0..2_000 {
+            let mut range = || {
+                let start = random.random_range(0..300);
+                start..start + random.random_range(0..300)
+            };
+            let (mut moves, to, mut steps) = (Moves { from: range(), rows: 0 }, range(), 0);
+            let moved = |from: &Range<usize>, to: &Range<usize>| {
+                let wanted = Wanted { starts: &[to.start], ends: &[to.end], anew: 0, moves: true };
+                wanted.moved(&mut from.clone())
+            };
+            while let Some(next) = moves.step(&to, 10) {
+                assert!(next.start <= next.end && moved(&moves.from, &next) <= 20, "{moves:?} to {to:?}: {next:?}");
+                (moves.from, steps) = (next, steps + 1);
+            }
+            assert!(moved(&moves.from, &to) <= 20 && steps < 70, "{moves:?} to {to:?} after {steps} steps");
+        }
+    }
+
+    #[test]
     fn windows_of_very_many_rows_are_followed_once_all_are_told() {
         let (mut standing, mut told) = (None, 0);
         let entry = Entry { time: 0, position: 0, key: 0, rank: BASE, at: At { batch: 0, row: 0 } };
         for more in 1..2_000 {
             let rows = vec![entry; 20 * TOLD + more];
             let wanted = Wanted { starts: &[more], ends: &[rows.len()], anew: rows.len(), moves: false };
-            let Some(_) = Standing::choose(&mut standing, 0, wanted, rows.len()) else { continue };
+            if !Standing::choose(&mut standing, 0, wanted, rows.len()) {
+                continue;
+            }
             let begin = || vec![Box::new(Told(Arc::default())) as Box<dyn Follower>];
-            told += usize::from(standing.as_mut().unwrap().tell(0, &rows, begin, (&mut Vec::new(), &mut Vec::new())));
+            let tells = (&mut Vec::new(), &mut Vec::new());
+            told += usize::from(standing.as_mut().unwrap().tell(0, (&rows, wanted), begin, tells).is_some());
         }
         assert!(told > 1_900, "{told}");
     }

@@ -10,10 +10,11 @@ mod results;
 mod settle;
 mod stand;
 
-use std::ops::Range;
+use std::{collections::VecDeque, ops::Range};
 
 use around::Around;
 pub use results::passed;
+use stand::Stands;
 use thalweg_core::{
     Result,
     aggregate::{Accumulator, Amounts},
@@ -67,8 +68,10 @@ pub struct Chunk {
     picked: Vec<Vec<Option<At>>>,
     /// For each aggregate what was found by following windows, and for which rows.
     followed: Vec<Followed>,
-    /// Whether windows that are followed from batch to batch have been: they are once, for all rows.
+    /// Whether it is known which windows are followed from batch to batch: that is chosen once, for all rows.
     has_stood: bool,
+    /// What is asked of these.
+    stands: VecDeque<Stands>,
     /// By frame whether they have for each row, in the order of keys; empty if they have for none.
     stood: Vec<Vec<bool>>,
     /// By frame the rows whose totals are no numbers for certain.
@@ -215,6 +218,7 @@ impl Chunk {
         self.rows.clear();
         self.rows.extend(bases.iter().map(|base| base.at));
         (self.done, self.given, self.is_swept, self.has_stood) = (0, 0, false, false);
+        self.stands.clear();
         self.accumulators = asked.functions.iter().map(|function| function.accumulator()).collect::<Result<_>>()?;
         self.totals.resize_with(asked.functions.len(), Sums::default);
         self.picked.resize_with(asked.functions.len(), Vec::new);
@@ -266,12 +270,21 @@ impl Chunk {
         let (mut left, mut near) = (TURN, vec![0..0; asked.frames.len()]);
         if !std::mem::replace(&mut self.has_stood, true) {
             for frame in frames.iter().copied().filter(|frame| asked.frames[*frame].can_stand) {
-                let visited = self.stand((frame, &asked.frames[frame]), bases, (asked, kept), lines)?;
+                let visited = self.stand((frame, &asked.frames[frame]), (asked, kept), lines)?;
                 self.search.visited += visited as u64;
-                // What is found by then is used.
-                left = left.saturating_sub(visited).max(1);
+                left = left.saturating_sub(visited);
             }
         }
+        while !self.stands.is_empty() {
+            if left == 0 {
+                return Ok(false);
+            }
+            let visited = self.ask_next(bases, (asked, kept), lines)?;
+            self.search.visited += visited as u64;
+            left = left.saturating_sub(visited);
+        }
+        // What is found by then is used.
+        left = left.max(1);
         let mut last = u32::MAX;
         loop {
             let is_last = self.done == self.order.len();

@@ -12,13 +12,14 @@ use super::{
         followed::put_followed,
         kept::Kept,
         lines::Lines,
-        standing::{Standing, Wanted},
+        standing::{Moves, Standing, Wanted},
     },
     Chunk, TURN,
 };
 
-/// The rows of a key in this chunk, for which windows are followed from batch to batch.
-struct Stands {
+/// The rows of a key in this chunk, for which windows of a frame are followed from batch to batch.
+pub(super) struct Stands {
+    frame: usize,
     key: u32,
     /// Where they are in the order of keys.
     places: Range<usize>,
@@ -26,6 +27,8 @@ struct Stands {
     new: Range<usize>,
     /// Whether all that they see is known then.
     is_told: bool,
+    /// Over which rows what follows windows moves then.
+    moves: Moves,
 }
 
 /// The arguments and the filter of an aggregate for some rows.
@@ -37,17 +40,16 @@ fn slice((arguments, filter): &Columns, rows: &Range<usize>) -> Columns {
 }
 
 impl Chunk {
-    /// Finds what follows the windows of a frame, key by key, where it costs less to have what was found before than to begin anew; returns
-    /// how many rows were looked at.
+    /// Says for which keys what follows the windows of a frame is asked, since it costs less to have what was found before than to begin anew,
+    /// and tells it of new rows; returns how many.
     pub(super) fn stand(
         &mut self,
         (frame, looked): (usize, &Looked),
-        bases: &[Entry],
         (asked, kept): (&Asked, &Kept),
         lines: &mut Lines,
     ) -> Result<usize> {
         let (mut new, mut places) = (Vec::new(), Vec::new());
-        let (mut stands, mut visited) = (Vec::new(), 0);
+        let mut stands = Vec::new();
         let cost = asked.cost_of_following(looked);
         for (key, rows) in &self.keys {
             let spans = &self.spans[frame];
@@ -61,15 +63,17 @@ impl Chunk {
             if lacks_own || told >= TURN {
                 continue;
             }
-            let told_and_moved = lines.follow(*key, frame, |line, standing| {
+            let chosen = lines.follow(*key, frame, |line, standing| {
                 let wanted = Wanted { starts, ends, anew, moves: looked.moves };
-                let moved = Standing::choose(standing, frame, wanted, line.len())?;
-                let is_told = standing.as_mut()?.tell(frame, line, || asked.followers(looked), (&mut new, &mut places));
-                Some((is_told, moved))
+                if !Standing::choose(standing, frame, wanted, line.len()) {
+                    return None;
+                }
+                let tells = (&mut new, &mut places);
+                Some(standing.as_mut()?.tell(frame, (line, wanted), || asked.followers(looked), tells))
             });
-            if let Some((is_told, moved)) = told_and_moved {
-                visited += if is_told { rows.len() + moved } else { 0 };
-                stands.push(Stands { key: *key, places: rows.clone(), new: told..new.len(), is_told });
+            if let Some(moves) = chosen {
+                let (is_told, moves) = (moves.is_some(), moves.unwrap_or_default());
+                stands.push(Stands { frame, key: *key, places: rows.clone(), new: told..new.len(), is_told, moves });
             }
         }
         if stands.is_empty() {
@@ -81,10 +85,77 @@ impl Chunk {
         for Stands { places, .. } in &stands {
             self.stood[frame][places.clone()].fill(true);
         }
-        if !stands.is_empty() {
-            self.ask((frame, looked), bases, &stands, (asked, kept), lines)?;
+        self.stands.extend(stands);
+        Ok(new.len())
+    }
+
+    /// Asks what follows windows for the results of some of those that wait for it; returns over how many rows it has moved.
+    pub(super) fn ask_next(
+        &mut self,
+        bases: &[Entry],
+        (asked, kept): (&Asked, &Kept),
+        lines: &mut Lines,
+    ) -> Result<usize> {
+        let Some(Stands { frame, .. }) = self.stands.front() else { return Ok(0) };
+        let (frame, mut moved) = (*frame, 0);
+        let looked = &asked.frames[frame];
+        let few = self.stands.iter().take_while(|stands| {
+            moved += stands.places.len() + stands.moves.rows;
+            stands.frame == frame && moved <= TURN
+        });
+        let few = few.count();
+        if few > 0 {
+            let some: Vec<Stands> = self.stands.drain(..few).collect();
+            self.ask((frame, looked), bases, &some, (asked, kept), lines)?;
+            return Ok(some.iter().map(|stands| stands.places.len() + stands.moves.rows).sum());
         }
-        Ok(new.len() + visited)
+        // The next one alone moves over very many.
+        let Some(mut next) = self.stands.pop_front() else { return Ok(0) };
+        let (place, spans) = (next.places.start, &self.spans[frame]);
+        let window = spans.starts[place]..spans.ends[place].max(spans.starts[place]);
+        if let Some(step) = next.moves.step(&window, TURN / 2) {
+            self.pass((frame, looked), next.key, &step, asked, lines)?;
+            next.moves.from = step;
+            self.stands.push_front(next);
+            return Ok(TURN);
+        }
+        let first = Stands { places: place..place + 1, new: 0..0, moves: next.moves.clone(), ..next };
+        self.ask((frame, looked), bases, &[first], (asked, kept), lines)?;
+        next.places.start += 1;
+        let spans = &self.spans[frame];
+        let (starts, ends) = (&spans.starts[next.places.clone()], &spans.ends[next.places.clone()]);
+        let rest = Wanted { starts, ends, anew: 0, moves: looked.moves };
+        next.moves = Moves { rows: rest.moved(&mut window.clone()), from: window };
+        if !next.places.is_empty() {
+            self.stands.push_front(next);
+        }
+        Ok(TURN)
+    }
+
+    /// Has what follows the windows of a key move to this one, of which nobody wants to know what is in it.
+    fn pass(
+        &self,
+        (frame, looked): (usize, &Looked),
+        key: u32,
+        window: &Range<usize>,
+        asked: &Asked,
+        lines: &mut Lines,
+    ) -> Result<()> {
+        let calls = Self::following(asked, looked);
+        let windows = Windows {
+            arguments: &[],
+            filter: None,
+            windows: std::slice::from_ref(window),
+            own: None,
+            lacks: &[],
+            before: &[],
+        };
+        lines.follow(key, frame, |_, standing| {
+            Standing::follow(standing, frame, |number, follower| {
+                let mut found = make_builder(&asked.functions[calls[number]].output(), 1);
+                follower.results(&windows, found.as_mut())
+            })
+        })
     }
 
     /// The aggregates that follow the windows of a frame.

@@ -230,3 +230,80 @@ fn a_row_that_sees_very_many_others_lets_others_work() {
         assert!(calls >= 100 + members as u64 / (3 * TURN), "{name}: {calls} calls");
     }
 }
+
+/// What follows very long windows from batch to batch is told of all rows bit by bit, and comes into its first window bit by bit.
+#[test]
+fn windows_of_very_many_rows_are_entered_bit_by_bit() {
+    // As they are for tests: so many rows are looked at in a call, and told of for each batch.
+    const TURN: u64 = 128;
+    const TOLD: i64 = 64;
+    let (members, bases) = (30 * TOLD, 40);
+    let kind = DataType::Int64;
+    let signature = Signature {
+        name: "median",
+        arguments: std::slice::from_ref(&kind),
+        is_distinct: false,
+        output: &kind,
+        exact_floats: true,
+    };
+    let call =
+        || Call { function: native(&signature).unwrap(), arguments: vec![Arc::new(Column(2)) as _], filter: None };
+    let frame = Frame {
+        bounds: FrameBounds::Range { from: Some(Interval(-members - bases)), to: Interval(0) },
+        most: None,
+        excludes_row: false,
+        excludes_time: false,
+        excludes_base: true,
+    };
+    let results = [fields(), vec![Field::new("a", DataType::Int64, true)]].concat();
+    let mut operator = Over::new(over::Parts {
+        inputs: vec![over::OverInput { input: input(), calls: vec![call()] }; 2],
+        input_of: vec![0, 1],
+        key_types: vec![DataType::Int64],
+        passes: (0..fields().len()).collect(),
+        frames: vec![(frame, 1)],
+        output: Arc::new(Schema::new(results)),
+        batch_rows: 50,
+        key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+        divided_by: vec![0],
+        has_positions: false,
+        allowed: Interval(0),
+        is_incremental: true,
+        corrected: None,
+    })
+    .unwrap();
+    let (mut out, mut frontier, mut looked) = (Output::new(50), Frontier::new(2), Vec::new());
+    let some: Vec<Row> =
+        (0..members).map(|time| Row { time, key: Some(1), value: Some(time), position: time }).collect();
+    operator.on_batch(1, batch(&some), &mut out).unwrap();
+    for time in members..members + bases {
+        // Two see nearly all rows, which is less to look at together than twice.
+        let row = Row { time, key: Some(1), value: None, position: time };
+        operator.on_batch(0, batch(&[row, row]), &mut out).unwrap();
+        (0..2).for_each(|port| {
+            frontier.advance(port, Timestamp(time + 1));
+        });
+        let mut progress = operator.on_time(&frontier, &mut out).unwrap();
+        let (mut visited, mut found) = (0, 0);
+        loop {
+            let search = out.take_search();
+            visited += search.visited;
+            // At first both ends of windows have passed all rows.
+            assert!(search.visited <= 4 * TURN + members as u64 * u64::from(time == members), "{search:?}");
+            for (_, batch) in out.take(50) {
+                let medians = batch.column(fields().len()).as_primitive::<Int64Type>();
+                assert!(medians.iter().all(|median| median == Some((members - 1) / 2)), "{medians:?}");
+                found += batch.len();
+            }
+            match progress {
+                Progress::More => progress = operator.resume(&mut out).unwrap(),
+                _ => break,
+            }
+        }
+        assert_eq!(found, 2);
+        looked.push(visited);
+    }
+    let first = looked.iter().position(|visited| *visited < members as u64);
+    assert!(first.is_some_and(|first| first >= 25), "windows are followed once all rows are known: {looked:?}");
+    assert!(looked[39] < 10, "{looked:?}");
+}
