@@ -4,8 +4,10 @@ use std::{any::Any, mem, ops::Range, sync::Arc};
 
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Int64Array, UInt32Array,
-    builder::{ArrayBuilder, Int64Builder},
+    builder::{ArrayBuilder, Int64Builder, PrimitiveBuilder},
+    cast::AsArray,
     new_empty_array,
+    types::*,
 };
 use arrow_schema::{DataType, Field, FieldRef};
 use thalweg_core::{
@@ -28,12 +30,12 @@ pub fn distinct(function: Function, arguments: &[DataType]) -> Option<Arc<dyn Ag
     let [kind] = arguments else { return None };
     KeyEncoder::new(arguments).ok()?;
     hash_columns(&[new_empty_array(kind)], 0).ok()?;
-    Some(Arc::new(Distinct { function, kind: kind.clone() }))
+    Some(Arc::new(Distinct { function: Arc::new(function), kind: kind.clone() }))
 }
 
 #[derive(Debug)]
 struct Distinct {
-    function: Function,
+    function: Arc<Function>,
     kind: DataType,
 }
 
@@ -120,20 +122,29 @@ impl Slide for Distinct {
         let (distinct, sums): (Vec<u64>, Vec<i128>) = found.into_iter().unzip();
         match totals {
             None => Ok(Some(Arc::new(Int64Array::from_iter_values(distinct.iter().map(|count| *count as i64))))),
-            Some(totals) => self.of_totals(totals, &distinct, &sums).map(Some),
+            Some(totals) => of_totals(&self.function, totals, &distinct, &sums).map(Some),
         }
     }
 
     fn follower(&self) -> Option<Box<dyn Follower>> {
-        let encoder = KeyEncoder::new(std::slice::from_ref(&self.kind)).ok().filter(|_| self.counts_distinct())?;
-        let times = Times { of: Vec::new(), distinct: 0, rows: Vec::new() };
-        Some(Box::new(Following { values: encoder.groups(), encoder, moving: Moving::new(times), unused: 0 }))
+        let summed = match self.counts_distinct() {
+            true => None,
+            // What one value comes to must always be a number.
+            false => {
+                Some(self.function.totals().filter(|totals| totals.are_narrow()).map(|_| Arc::clone(&self.function))?)
+            }
+        };
+        let encoder = KeyEncoder::new(std::slice::from_ref(&self.kind)).ok()?;
+        let moving = Moving::new(Times::default());
+        Some(Box::new(Following { values: encoder.groups(), encoder, summed, moving, unused: 0 }))
     }
 }
 
-/// How many distinct values there are in the windows of a key, from batch to batch.
+/// How many distinct values there are in the windows of a key, or what they come to, from batch to batch.
 struct Following {
     encoder: KeyEncoder,
+    /// What is made of their sum, if something is.
+    summed: Option<Arc<Function>>,
     /// Each value's number.
     values: Groups,
     moving: Moving<Times>,
@@ -141,10 +152,14 @@ struct Following {
     unused: usize,
 }
 
-/// How often each value, by its number, is in a window, and how many are there.
+/// How often each value, by its number, is in a window, how many are there, and their sum.
+#[derive(Default)]
 struct Times {
     of: Vec<u32>,
-    distinct: i64,
+    /// What each adds to the sum; empty where nobody asks for it.
+    amounts: Vec<i64>,
+    distinct: u64,
+    sum: i128,
     /// How many rows have it, in the window or not.
     rows: Vec<u32>,
 }
@@ -154,12 +169,19 @@ impl Bag for Times {
 
     fn change(&mut self, value: u32, comes: bool) {
         let times = &mut self.of[value as usize];
+        let amount = || i128::from(self.amounts.get(value as usize).copied().unwrap_or(0));
         if comes {
             *times += 1;
-            self.distinct += i64::from(*times == 1);
+            if *times == 1 {
+                self.distinct += 1;
+                self.sum += amount();
+            }
         } else {
             *times -= 1;
-            self.distinct -= i64::from(*times == 0);
+            if *times == 0 {
+                self.distinct -= 1;
+                self.sum -= amount();
+            }
         }
     }
 }
@@ -170,8 +192,13 @@ const UNUSED: usize = if cfg!(test) { 3 } else { 1_024 };
 impl Following {
     fn numbers(&mut self, arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<Option<u32>>> {
         let numbers = each_number(&mut self.values, &self.encoder, canonical(&arguments[0])?)?;
-        let Times { of, rows, .. } = &mut self.moving.bag;
+        let Times { of, rows, amounts, .. } = &mut self.moving.bag;
         let count = self.values.count();
+        let new = UInt32Array::from_iter_values(rows.len() as u32..count as u32);
+        if let Some(totals) = self.summed.as_ref().and_then(|function| function.totals()).filter(|_| !new.is_empty()) {
+            let found = totals.amounts(&self.values.columns(&self.encoder, &new)?, None, new.len())?;
+            amounts.extend((0..new.len()).map(|row| found.amounts.get(row) as i64));
+        }
         self.unused += count - rows.len();
         of.resize(count, 0);
         rows.resize(count, 0);
@@ -180,7 +207,7 @@ impl Following {
 
     /// Forgets values that no row has, if they are many.
     fn forget_unused(&mut self) {
-        let Times { of, rows, .. } = &mut self.moving.bag;
+        let Times { of, rows, amounts, .. } = &mut self.moving.bag;
         if self.unused <= UNUSED.max(rows.len() / 2) {
             return;
         }
@@ -190,6 +217,7 @@ impl Following {
         for counts in [of, rows] {
             *counts = used.iter().map(|number| counts[*number as usize]).collect();
         }
+        *amounts = used.iter().filter_map(|number| amounts.get(*number as usize)).copied().collect();
         self.values = self.values.only(&used.into());
         self.moving.map(|number| new[number as usize]);
         self.unused = 0;
@@ -220,19 +248,22 @@ impl Follower for Following {
 
     fn results(&mut self, windows: &Windows<'_>, found: &mut dyn ArrayBuilder) -> Result<()> {
         let own = if windows.own.is_some() { self.numbers(windows.arguments, windows.filter)? } else { Vec::new() };
-        let found: &mut Int64Builder = builder(found)?;
-        let put = |times: &mut Times| {
-            found.append_value(times.distinct);
-            Ok(())
-        };
-        self.moving.follow(windows, &own, put)?;
+        let in_each = self.moving.follow(windows, &own, |times| Ok((times.distinct, times.sum)))?;
         self.forget_unused();
-        Ok(())
+        let (distinct, sums): (Vec<u64>, Vec<i128>) = in_each.into_iter().unzip();
+        let summed = self.summed.as_ref().and_then(|function| Some((function, function.totals()?)));
+        let Some((function, totals)) = summed else {
+            let found: &mut Int64Builder = builder(found)?;
+            distinct.iter().for_each(|count| found.append_value(*count as i64));
+            return Ok(());
+        };
+        append(&of_totals(function, totals, &distinct, &sums)?, found)
     }
 
     fn bytes(&self) -> usize {
-        let Times { of, rows, .. } = &self.moving.bag;
-        self.values.size() + self.moving.bytes() + (of.capacity() + rows.capacity()) * size_of::<u32>()
+        let Times { of, rows, amounts, .. } = &self.moving.bag;
+        let counts = (of.capacity() + rows.capacity()) * size_of::<u32>();
+        self.values.size() + self.moving.bytes() + counts + amounts.capacity() * size_of::<i64>()
     }
 }
 
@@ -245,14 +276,27 @@ fn each_number(values: &mut Groups, encoder: &KeyEncoder, column: ArrayRef) -> R
     })
 }
 
-impl Distinct {
-    /// The results of the function, of what distinct values come to.
-    fn of_totals(&self, totals: &dyn Totals, counts: &[u64], sums: &[i128]) -> Result<ArrayRef> {
-        let mut accumulator = self.function.accumulator()?;
-        let groups: Vec<u32> = (0..counts.len() as u32).collect();
-        accumulator.merge(&totals.states(counts, sums)?, &groups, counts.len())?;
-        accumulator.take_result()
+/// The results of a function, of what distinct values come to.
+fn of_totals(function: &Function, totals: &dyn Totals, counts: &[u64], sums: &[i128]) -> Result<ArrayRef> {
+    let mut accumulator = function.accumulator()?;
+    let groups: Vec<u32> = (0..counts.len() as u32).collect();
+    accumulator.merge(&totals.states(counts, sums)?, &groups, counts.len())?;
+    accumulator.take_result()
+}
+
+/// Appends results, of the types that sums and means of whole numbers have.
+fn append(results: &ArrayRef, found: &mut dyn ArrayBuilder) -> Result<()> {
+    macro_rules! append {
+        ($($kind:ty),*) => {
+            $(if let Some(results) = results.as_primitive_opt::<$kind>() {
+                builder::<PrimitiveBuilder<$kind>>(found)?.append_array(results);
+                return Ok(());
+            })*
+        };
     }
+    append!(Int64Type, UInt64Type, Float64Type);
+    append!(DurationSecondType, DurationMillisecondType, DurationMicrosecondType, DurationNanosecondType);
+    Err(Error::bug("a sum of another type"))
 }
 
 /// The distinct values of all groups.
