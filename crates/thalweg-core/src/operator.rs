@@ -75,7 +75,7 @@ pub trait Operator: Send {
 pub enum Progress {
     /// All is done that this event asked for.
     Done,
-    /// The output budget is spent; `resume` goes on.
+    /// The output budget is spent, or much was done and others may run; `resume` goes on.
     More,
     /// Nothing will be wanted any more: the sources may stop.
     Finished,

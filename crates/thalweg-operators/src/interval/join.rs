@@ -26,7 +26,7 @@ use super::{
     pairs::{self, Condition, Pairs},
     places::{of_content, ordered},
     saved::{self, Saved, divided, together},
-    waiting::Waiting,
+    waiting::{STEPS, Waiting},
 };
 use crate::aggregate::groups::KeyEncoder;
 
@@ -452,7 +452,7 @@ impl Operator for IntervalJoin {
     }
 
     fn resume(&mut self, out: &mut Output) -> Result<Progress> {
-        let mut left = TURN;
+        let (mut left, room, mut steps) = (TURN, out.room(), 0);
         loop {
             if out.room() == 0 || left == 0 {
                 return Ok(Progress::More);
@@ -476,7 +476,11 @@ impl Operator for IntervalJoin {
                     return Ok(Progress::Done);
                 }
                 self.advance()?;
-                return Ok(Progress::More);
+                steps += 1;
+                if out.room() < room || steps == STEPS {
+                    return Ok(Progress::More);
+                }
+                continue;
             }
             if candidates.len() < self.batch_rows {
                 // Much was looked at, and little found.

@@ -1,7 +1,7 @@
 //! Rows of which nothing is kept but their times and what they add to running totals.
 //!
 //! Where counts, sums and means of whole numbers are all that is asked for, nobody looks at a row again once it is in a line: its values are
-//! given back, and it takes 8 bytes, and 8 for each total.
+//! given back, and it takes 8 bytes, and 8 or 16 for each total.
 
 use std::{iter::repeat_n, sync::Arc};
 
@@ -45,15 +45,18 @@ pub fn read(snapshot: &mut Reader<'_>) -> Result<Option<RecordBatch>> {
     if snapshot.number()? == 0 { Ok(None) } else { snapshot.rows().map(Some) }
 }
 
-/// Appends such rows, which have so many key columns, to lines that keep nothing else.
+/// Appends such rows, which have so many key columns and totals, to lines that keep nothing else.
 ///
 /// Errors: `Error::Environment` if they are something else.
-pub fn load(rows: &RecordBatch, key_columns: usize, lines: &mut Lines) -> Result<()> {
+pub fn load(rows: &RecordBatch, key_columns: usize, totals: usize, lines: &mut Lines) -> Result<()> {
     let foreign = || Error::environment("the running totals of a window cannot be read");
     let numbers = |column: &ArrayRef| column.as_primitive_opt::<Int64Type>().cloned().ok_or_else(foreign);
     let (Some(times), Some(keys)) = (rows.columns().first(), rows.columns().get(1..=key_columns)) else {
         return Err(foreign());
     };
+    if rows.num_columns() != 1 + key_columns + totals {
+        return Err(foreign());
+    }
     let keys = lines.encoder().encode(keys, rows.num_rows())?;
     let keys = lines.number(&keys, rows.num_rows());
     let amounts = rows.columns()[1 + key_columns..].iter().map(|column| {

@@ -436,7 +436,9 @@ impl Lines {
 
     /// Keeps nothing but times and totals of the rows from now on, until there are none; `gone` is told where each row lies that is here.
     pub fn lighten(&mut self, mut gone: impl FnMut(&[Entry])) {
-        self.is_light = true;
+        if std::mem::replace(&mut self.is_light, true) {
+            return;
+        }
         for line in self.lines.iter_mut().chain(&mut self.spare) {
             self.bytes -= line.bytes();
             gone(line.rows());

@@ -24,7 +24,7 @@ use super::{
     places::Tells,
     saved::{self, Saved, divided, together},
     sweep::Sweep,
-    waiting::Waiting,
+    waiting::{STEPS, Waiting},
 };
 use crate::aggregate::{Call, groups::KeyEncoder, values::Values};
 
@@ -221,7 +221,8 @@ impl Over {
         if self.is_swept { Ok(()) } else { self.append() }
     }
 
-    /// Finds the results of all rows that are next without an index, where that costs less; if not, rows that may be seen are due.
+    /// Finds the results of all rows that are next without an index, where that costs less and no rows are known by their totals alone; if not,
+    /// rows that may be seen are due.
     fn is_swept_at_once(&mut self) -> Result<bool> {
         let Self { sweep: Some(sweep), lines, due, ready, asked, kept, chunk, .. } = self else { return Ok(false) };
         if !lines.keep_rows() {
@@ -425,25 +426,31 @@ impl Operator for Over {
     }
 
     fn resume(&mut self, out: &mut Output) -> Result<Progress> {
-        while self.done < self.ready.len() {
-            if out.room() == 0 {
-                return Ok(Progress::More);
+        let room = out.room();
+        for _ in 0..STEPS {
+            while self.done < self.ready.len() {
+                if out.room() == 0 {
+                    return Ok(Progress::More);
+                }
+                let computed = self.compute()?;
+                out.count_search(std::mem::take(&mut self.chunk.search));
+                match computed {
+                    Some(batch) => out.emit(batch)?,
+                    None => return Ok(Progress::More),
+                };
             }
-            let computed = self.compute()?;
-            out.count_search(std::mem::take(&mut self.chunk.search));
-            match computed {
-                Some(batch) => out.emit(batch)?,
-                None => return Ok(Progress::More),
-            };
+            self.ready.clear();
+            self.done = 0;
+            let lag = self.expire()?;
+            out.count_search(Search { lag, ..Search::default() });
+            if self.reached >= self.goes_to {
+                return Ok(Progress::Done);
+            }
+            self.advance()?;
+            if out.room() < room {
+                break;
+            }
         }
-        self.ready.clear();
-        self.done = 0;
-        let lag = self.expire()?;
-        out.count_search(Search { lag, ..Search::default() });
-        if self.reached >= self.goes_to {
-            return Ok(Progress::Done);
-        }
-        self.advance()?;
         Ok(Progress::More)
     }
 
@@ -540,13 +547,19 @@ impl Over {
             }
         }
         self.past.load(snapshot, key_columns, &mut self.lines, &self.asked)?;
+        if let Some(rows) = light::read(snapshot)? {
+            if !self.may_be_light {
+                return Err(Error::environment("rows of a window are missing of which others know only the totals"));
+            }
+            // These are earlier than those that waited.
+            let due = std::mem::take(&mut self.due);
+            self.lighten()?;
+            light::load(&rows, key_columns, self.asked.kinds.len(), &mut self.lines)?;
+            self.due = due;
+        }
         match &mut self.sweep {
             Some(sweep) if sweep.is_on() => sweep.put(&mut self.due),
             _ => self.append()?,
-        }
-        if let Some(rows) = light::read(snapshot)? {
-            self.lighten()?;
-            light::load(&rows, key_columns, &mut self.lines)?;
         }
         Ok(bases)
     }

@@ -65,20 +65,23 @@ impl Slices {
             0 => step,
             last => (last / 4 * 3 + step.min(last.saturating_mul(UNLIKE)) / 4).max(1),
         };
-        self.fit();
+        self.fit(false);
     }
 
-    /// Time goes so far at once from now on.
-    pub fn pace(&mut self, step: u64) {
+    /// Time goes over rows between these times in so many steps from now on, or in fewer where there were too many slices.
+    pub fn pace(&mut self, (first, last): (i64, i64), steps: usize) {
+        let span = last.abs_diff(first);
+        let step = (span / steps.max(1) as u64).max(span / (MOST as u64 / (4 * PARTS as u64)));
         self.step = i64::try_from(step).unwrap_or(i64::MAX).clamp(1, i64::MAX / UNLIKE);
-        self.fit();
+        self.fit((last >> self.width).saturating_sub(self.first) >= MOST as i64);
     }
 
-    /// Slices get another length, if theirs is unlike the one that they should have; rows that do not fit then are others.
-    fn fit(&mut self) {
+    /// Slices get another length, if theirs is unlike the one that they should have, or they do not reach; rows that do not fit then are
+    /// others.
+    fn fit(&mut self, are_short: bool) {
         let width = (1_i64 << self.width).saturating_mul(PARTS);
         let is_unlike = self.step / UNLIKE > width || width / UNLIKE > self.step.max(PARTS);
-        if is_unlike && !self.slices.is_empty() {
+        if (is_unlike || are_short) && !self.slices.is_empty() {
             for slice in std::mem::take(&mut self.slices) {
                 let mut run = Run::new(Vec::new());
                 slice.into_iter().for_each(|entry| run.put_one(entry));

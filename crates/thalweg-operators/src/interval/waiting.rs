@@ -30,6 +30,9 @@ const SORTED: u32 = 6;
 /// So many rows are due together, about, where time makes a leap over more. (Tests have few rows.)
 const DUE: usize = if cfg!(test) { 50 } else { 16_384 };
 
+/// After so many such leaps others run, even if nothing came out.
+pub const STEPS: usize = if cfg!(test) { 3 } else { 64 };
+
 /// Rows in no order; those that are due leave together.
 ///
 /// A row is looked at a few times only, however long it waits.
@@ -107,7 +110,7 @@ impl Waiting {
         if count > DUE {
             let spans = runs.iter().filter(early).map(|run| (run.span.0, run.span.1.min(end)));
             let (first, last) = spans.fold((i64::MAX, i64::MIN), |all, span| (all.0.min(span.0), all.1.max(span.1)));
-            slices.pace(last.abs_diff(first) / (count / DUE) as u64);
+            slices.pace((first, last), count / DUE);
             runs.extend(slices.others());
             for run in runs.iter_mut().filter(|run| run.span.0 < end) {
                 slices.divide(run);
@@ -271,6 +274,30 @@ mod tests {
             let mut due = Vec::new();
             waiting.take(i64::MAX, &mut due);
             assert_eq!((due.len(), waiting.rows()), (twin.len(), 0));
+        }
+    }
+
+    #[test]
+    fn very_many_rows_are_not_divided_again_with_each_step() {
+        // Slices of a moment first, and then rows of a long time.
+        for first in [0, 30 * DUE as i64] {
+            let mut waiting = Waiting::default();
+            let rows = 6_000 * DUE as i64;
+            for time in (0..first).chain(0..rows) {
+                let at = At { batch: 0, row: 0 };
+                waiting.put_one(Entry { time: time * 10, position: time, key: 0, rank: BASE, at });
+                if time == first / 2 && waiting.rows() < first as usize {
+                    (0..20).for_each(|end| waiting.take(end, &mut Vec::new()));
+                }
+            }
+            let (mut reached, mut steps) = (20, 0);
+            while let Some(step) = waiting.step(reached, i64::MAX) {
+                let apart: usize = waiting.runs.iter().map(|run| run.entries.len()).sum();
+                assert!(apart <= DUE, "{apart} rows have no slice");
+                waiting.take(step, &mut Vec::new());
+                (reached, steps) = (step, steps + 1);
+            }
+            assert!((100..3_000).contains(&steps), "{steps}");
         }
     }
 

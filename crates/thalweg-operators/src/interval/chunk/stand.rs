@@ -121,6 +121,8 @@ impl Chunk {
         }
         let first = Stands { places: place..place + 1, new: 0..0, moves: next.moves.clone(), ..next };
         self.ask((frame, looked), bases, &[first], (asked, kept), lines)?;
+        let one = Wanted { starts: &[window.start], ends: &[window.end], anew: 0, moves: looked.moves };
+        let moved = one.moved(&mut next.moves.from);
         next.places.start += 1;
         let spans = &self.spans[frame];
         let (starts, ends) = (&spans.starts[next.places.clone()], &spans.ends[next.places.clone()]);
@@ -129,7 +131,7 @@ impl Chunk {
         if !next.places.is_empty() {
             self.stands.push_front(next);
         }
-        Ok(TURN)
+        Ok(1 + moved)
     }
 
     /// Has what follows the windows of a key move to this one, of which nobody wants to know what is in it.
@@ -153,7 +155,9 @@ impl Chunk {
         lines.follow(key, frame, |_, standing| {
             Standing::follow(standing, frame, |number, follower| {
                 let mut found = make_builder(&asked.functions[calls[number]].output(), 1);
-                follower.results(&windows, found.as_mut())
+                // What a part of a window comes to may be no number although the window itself comes to one.
+                let _ = follower.results(&windows, found.as_mut());
+                Ok(())
             })
         })
     }
