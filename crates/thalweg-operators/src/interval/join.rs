@@ -26,7 +26,7 @@ use super::{
     pairs::{self, Condition, Pairs},
     places::{of_content, ordered},
     saved::{self, Saved, divided, together},
-    waiting::{STEPS, Waiting},
+    waiting::{STEPS, Waiting, next},
 };
 use crate::aggregate::groups::KeyEncoder;
 
@@ -187,13 +187,8 @@ impl IntervalJoin {
 
     /// Time goes on, where it leaps not all the way.
     fn advance(&mut self) -> Result<()> {
-        let (reached, goes_to, ahead) = (self.reached, self.goes_to, Interval(self.distance.to.0.max(0)));
-        if goes_to > reached {
-            let met = self.members.step(reached.0, goes_to.0).map(Timestamp);
-            let looked = self.bases.step(reached.minus(ahead).0, goes_to.minus(ahead).0);
-            let looked = looked.map(|looked| Timestamp(looked).plus(ahead));
-            self.reached = [met, looked].into_iter().flatten().fold(goes_to, Timestamp::min);
-        }
+        let ahead = Interval(self.distance.to.0.max(0));
+        self.reached = next(self.reached, self.goes_to, &mut self.members, (&mut self.bases, ahead));
         let end = self.final_before();
         let Self { kept, lines, members, bases, due, ready, leaving, kind, reached, sorter, .. } = self;
         members.take(reached.0, due);

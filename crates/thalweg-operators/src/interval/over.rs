@@ -24,7 +24,7 @@ use super::{
     places::Tells,
     saved::{self, Saved, divided, together},
     sweep::Sweep,
-    waiting::{STEPS, Waiting},
+    waiting::{STEPS, Waiting, next},
 };
 use crate::aggregate::{Call, groups::KeyEncoder, values::Values};
 
@@ -205,13 +205,8 @@ impl Over {
     /// Time goes on, where it leaps not all the way: puts rows that are due into the order of their keys, and finds those whose results are
     /// next.
     fn advance(&mut self) -> Result<()> {
-        let (reached, goes_to, ahead) = (self.reached, self.goes_to, Interval(self.ahead));
-        if goes_to > reached {
-            let seen = self.members.step(reached.0, goes_to.0).map(Timestamp);
-            let looked = self.bases.step(reached.minus(ahead).0, goes_to.minus(ahead).0);
-            let looked = looked.map(|looked| Timestamp(looked).plus(ahead));
-            self.reached = [seen, looked].into_iter().flatten().fold(goes_to, Timestamp::min);
-        }
+        let ahead = Interval(self.ahead);
+        self.reached = next(self.reached, self.goes_to, &mut self.members, (&mut self.bases, ahead));
         let final_before = self.final_before();
         let Self { kept, members, bases, due, ready, sorter, .. } = self;
         members.take(self.reached.0, due);
@@ -549,7 +544,9 @@ impl Over {
         self.past.load(snapshot, key_columns, &mut self.lines, &self.asked)?;
         if let Some(rows) = light::read(snapshot)? {
             if !self.may_be_light {
-                return Err(Error::environment("rows of a window are missing of which others know only the totals"));
+                return Err(Error::environment(
+                    "a window's state has totals and no rows: load it with the query and the settings that wrote it",
+                ));
             }
             // These are earlier than those that waited.
             let due = std::mem::take(&mut self.due);

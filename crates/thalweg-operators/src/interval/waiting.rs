@@ -8,6 +8,7 @@
 
 use std::cmp::Reverse;
 
+use thalweg_core::{Interval, Timestamp};
 use thalweg_memory::{kernels::bounds::bounds, simd::Level};
 
 use super::{
@@ -60,6 +61,22 @@ pub struct Run {
     splits: u32,
     /// Whether they are in the reverse order of time.
     is_sorted: bool,
+}
+
+/// How far time goes at once on its way from `reached` to `goes_to`, over few rows of both, as [`Waiting::step`] says; base rows are due so
+/// far behind others.
+pub fn next(
+    reached: Timestamp,
+    goes_to: Timestamp,
+    members: &mut Waiting,
+    (bases, ahead): (&mut Waiting, Interval),
+) -> Timestamp {
+    if goes_to <= reached {
+        return reached;
+    }
+    let members = members.step(reached.0, goes_to.0).map(Timestamp);
+    let bases = bases.step(reached.minus(ahead).0, goes_to.minus(ahead).0).map(|step| Timestamp(step).plus(ahead));
+    [members, bases].into_iter().flatten().fold(goes_to, Timestamp::min)
 }
 
 impl Waiting {
