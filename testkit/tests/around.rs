@@ -18,7 +18,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 type Function = (&'static str, fn(&[Row]) -> String);
 
 /// Aggregates of the rows of a window. Only rows have their order that are given to functions that ask for it.
-const AGGREGATES: [Function; 48] = [
+const AGGREGATES: [Function; 51] = [
     ("count_where(v, v > 3)", |rows| large(rows).len().to_string()),
     ("count_where(*, v IS NULL)", |rows| rows.iter().filter(|row| row.value.is_none()).count().to_string()),
     ("sum_where(v, v > 3)", |rows| show(sum(&large(rows)))),
@@ -75,6 +75,9 @@ const AGGREGATES: [Function; 48] = [
     ("avg(p)", |rows| decimal(sum(&prices(rows)).map(|sum| rounded(sum * 10_000, prices(rows).len() as i64)), 6)),
     ("any_value(v)", |rows| show(values(rows).into_iter().min())),
     ("sum(DISTINCT v)", |rows| show(sum(&distinct(values(rows)).into_iter().collect::<Vec<_>>()))),
+    ("sum(DISTINCT p)", |rows| cents(sum(&distinct(prices(rows)).into_iter().collect::<Vec<_>>()))),
+    ("avg(DISTINCT v)", |rows| mean(&distinct(values(rows)).into_iter().collect::<Vec<_>>())),
+    ("max(b)", |rows| flag(flags(rows).into_iter().max())),
     ("regr_count(v, p)", |rows| rows.iter().filter(|row| row.value.and(row.price).is_some()).count().to_string()),
     ("min(s)", |rows| text(texts(rows).into_iter().min())),
 ];
@@ -410,7 +413,19 @@ fn every_aggregate_is_what_the_rows_of_its_window_say() {
 }
 
 /// What follows windows from batch to batch where these are long.
-const FOLLOWING: [&str; 17] = [
+const FOLLOWING: [&str; 29] = [
+    "first_value(v) IGNORE NULLS",
+    "first_value(s) FILTER (WHERE b)",
+    "last_value(p) IGNORE NULLS",
+    "last_value(id) FILTER (WHERE v > 3)",
+    "nth_value(s, 2) IGNORE NULLS",
+    "nth_value(v, -2) FILTER (WHERE b) IGNORE NULLS",
+    "bit_and(v)",
+    "bit_or(v)",
+    "bit_xor(v)",
+    "sum(DISTINCT p)",
+    "avg(DISTINCT v)",
+    "max(b)",
     "min_where(p, b)",
     "max_where(s, v > 3)",
     "distinct_count(v)",
@@ -432,7 +447,7 @@ const FOLLOWING: [&str; 17] = [
 
 #[test]
 fn long_windows_are_followed_from_batch_to_batch() {
-    for seed in 3000..3012 {
+    for seed in 3000..3016 {
         let random = &mut StdRng::seed_from_u64(seed);
         let keys = random.random_range(1..3);
         let streams = [0, 10_000, 20_000].map(|first| Stream::of(random, first, keys, 100..300));
@@ -446,7 +461,7 @@ fn long_windows_are_followed_from_batch_to_batch() {
             ..Window::random(random)
         };
         let of_frame = AGGREGATES.iter().filter(|(name, _)| FOLLOWING.contains(name)).copied();
-        let of_frame = of_frame.collect::<Vec<_>>().sample(random, 5).copied().collect();
+        let of_frame = of_frame.collect::<Vec<_>>().sample(random, 7).copied().collect();
         let mut case = Case { seed, streams: [a, b, c.without_texts()], allowed: 0, windows: Vec::new() };
         case.windows.push((window, of_frame, Vec::new()));
         case.check(random);

@@ -73,6 +73,11 @@ pub trait Slide: Send + Sync {
     fn follower(&self) -> Option<Box<dyn Follower>> {
         None
     }
+
+    /// Whether such a follower says in which row the first argument is each result, in place of the results.
+    fn follows_rows(&self) -> bool {
+        false
+    }
 }
 
 /// The builder of a column to which a [`Follower`] appends.
@@ -91,8 +96,9 @@ pub trait Follower: Send {
     /// The first rows go.
     fn drop_first(&mut self, rows: usize);
 
-    /// Appends the results of windows of the rows that are there to `found`, a builder of the function's output. The arguments are those of
-    /// rows that windows see alone, if there are such: `own` is then the number of rows that are there. Nothing is before all rows.
+    /// Appends the results of windows of the rows that are there to `found`, a builder of the function's output, or of numbers of rows as
+    /// UINT64 (see [`Slide::follows_rows`]). The arguments are those of rows that windows see alone, if there are such: `own` is then the
+    /// number of rows that are there. Nothing is before all rows.
     fn results(&mut self, windows: &Windows<'_>, found: &mut dyn ArrayBuilder) -> Result<()>;
 
     /// Whether it has what is in one window, and moves on to the next: what lies between costs something.
@@ -102,6 +108,11 @@ pub trait Follower: Send {
 
     /// How many bytes of memory it takes, about.
     fn bytes(&self) -> usize;
+}
+
+/// Whether a filter, if there is one, lets a row count.
+pub fn is_counted(filter: Option<&BooleanArray>, row: usize) -> bool {
+    filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
 }
 
 /// Windows of rows that stand in order.
@@ -125,7 +136,7 @@ pub struct Windows<'a> {
 impl Windows<'_> {
     /// Whether the filter lets a row count.
     pub fn is_counted(&self, row: usize) -> bool {
-        self.filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
+        is_counted(self.filter, row)
     }
 
     /// Follows the windows, and says what there is in each: `change` is told of a row whether it comes or goes, and `result` is asked for each

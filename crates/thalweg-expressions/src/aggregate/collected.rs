@@ -20,7 +20,7 @@ use thalweg_core::{
 use super::{
     groups::{group, kept, slice},
     merging::together,
-    picked::Picked,
+    picked::{Counted, Picked},
     retracted::Retracted,
 };
 use crate::error::from_datafusion;
@@ -142,12 +142,19 @@ impl Slide for Collected {
     }
 
     fn follower(&self) -> Option<Box<dyn Follower>> {
-        let Plan { function, is_followed: true, picked: None, .. } = &*self.0 else { return None };
+        if let Some(picked) = self.0.picked {
+            return Some(Box::new(Counted::new(picked)));
+        }
+        let Plan { function, is_followed: true, .. } = &*self.0 else { return None };
         if *function.field().data_type() != DataType::Utf8 {
             return None;
         }
         let [_, arguments] = self.0.converters().ok()?;
         Some(Box::new(Retracted::new(function.create_accumulator().ok()?, arguments)))
+    }
+
+    fn follows_rows(&self) -> bool {
+        self.0.picked.is_some()
     }
 }
 

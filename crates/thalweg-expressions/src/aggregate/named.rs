@@ -74,6 +74,10 @@ impl Slide for Named {
         let inner = self.inner.slide()?.follower()?;
         Some(Box::new(NamedFollower { inner, text: Arc::clone(&self.text) }))
     }
+
+    fn follows_rows(&self) -> bool {
+        self.inner.slide().is_some_and(|slide| slide.follows_rows())
+    }
 }
 
 struct NamedFollower {

@@ -11,7 +11,7 @@ use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, expr::AggregateFunctionParams};
 use thalweg_core::{
     Error, Result,
-    aggregate::{Follower, Slide, Windows},
+    aggregate::{Follower, Slide, Windows, is_counted},
     moving::Bagged,
     ordered::Ordered,
     ranked::Ranked,
@@ -86,8 +86,7 @@ where
     fn values(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<Option<T::Native>>> {
         let column = arguments[0].as_primitive_opt::<T>();
         let column = column.ok_or_else(|| Error::bug("a percentile of values of another type"))?;
-        let counts = |row: usize| filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
-        Ok(column.iter().enumerate().map(|(row, value)| value.filter(|_| counts(row))).collect())
+        Ok(column.iter().enumerate().map(|(row, value)| value.filter(|_| is_counted(filter, row))).collect())
     }
 
     fn put(&self, ordered: &Ordered<T::Native>, found: &mut PrimitiveBuilder<T>) -> Result<()> {

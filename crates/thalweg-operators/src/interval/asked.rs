@@ -221,6 +221,11 @@ impl Asked {
         looked.calls.clone().filter_map(|call| self.slide(looked, call)?.follower()).collect()
     }
 
+    /// Whether what follows the windows of an aggregate says in which row each result is.
+    pub fn follows_rows(&self, call: usize) -> bool {
+        self.functions[call].slide().is_some_and(Slide::follows_rows)
+    }
+
     fn way(&self, looked: &Looked, call: usize) -> Way {
         match self.summed[call] {
             Some(Summed::Row(_)) => Way::OneRow,

@@ -1,8 +1,8 @@
-//! `count(*)` and `count(x)`.
+//! `count(*)`, `count(x)` and `regr_count(y, x)`.
 
 use std::{any::Any, mem, sync::Arc};
 
-use arrow_array::{ArrayRef, BooleanArray, Int64Array, cast::AsArray, types::Int64Type};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, UInt64Array, cast::AsArray, types::Int64Type};
 use arrow_schema::DataType;
 use thalweg_core::{
     Result,
@@ -16,12 +16,27 @@ use super::{
 
 /// A count of the rows in which no argument is null; without arguments, of all rows.
 pub fn count(signature: &Signature<'_>) -> Option<Function> {
-    let is_ours = *signature.output == DataType::Int64;
-    is_ours.then(|| Function::new(signature, &[("count", DataType::Int64)], Counts::default).with_totals(CountTotals))
+    let is_unsigned = match (signature.name, signature.output) {
+        ("count", DataType::Int64) => false,
+        ("regr_count", DataType::UInt64) => true,
+        _ => return None,
+    };
+    let counts = move || Counts { counts: Vec::new(), is_unsigned };
+    Some(Function::new(signature, &[("count", DataType::Int64)], counts).with_totals(CountTotals { is_unsigned }))
+}
+
+/// Counts as a column of results.
+fn results(counts: impl Iterator<Item = i64>, is_unsigned: bool) -> ArrayRef {
+    match is_unsigned {
+        true => Arc::new(UInt64Array::from_iter_values(counts.map(|count| count as u64))),
+        false => Arc::new(Int64Array::from_iter_values(counts)),
+    }
 }
 
 /// The rows that count are all there is to it.
-struct CountTotals;
+struct CountTotals {
+    is_unsigned: bool,
+}
 
 impl Totals for CountTotals {
     fn amounts(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, rows: usize) -> Result<Amounts> {
@@ -40,13 +55,15 @@ impl Totals for CountTotals {
         Ok(vec![Arc::new(Int64Array::from_iter_values(counts.iter().map(|count| *count as i64)))])
     }
 
-    fn results(&self, counts: &[u64], sums: &[i128]) -> Result<Option<ArrayRef>> {
-        Ok(self.states(counts, sums)?.pop())
+    fn results(&self, counts: &[u64], _: &[i128]) -> Result<Option<ArrayRef>> {
+        Ok(Some(results(counts.iter().map(|count| *count as i64), self.is_unsigned)))
     }
 }
 
-#[derive(Default)]
-struct Counts(Vec<i64>);
+struct Counts {
+    counts: Vec<i64>,
+    is_unsigned: bool,
+}
 
 impl Accumulator for Counts {
     fn update(
@@ -56,8 +73,8 @@ impl Accumulator for Counts {
         groups: &[u32],
         count: usize,
     ) -> Result<()> {
-        self.0.resize(count, 0);
-        each(counting(arguments, filter).as_ref(), groups, |_, group| self.0[group] += 1);
+        self.counts.resize(count, 0);
+        each(counting(arguments, filter).as_ref(), groups, |_, group| self.counts[group] += 1);
         Ok(())
     }
 
@@ -69,16 +86,16 @@ impl Accumulator for Counts {
         rows: usize,
         count: usize,
     ) -> Result<()> {
-        self.0.resize(count, 0);
+        self.counts.resize(count, 0);
         let counted = counting(arguments, filter).map_or(rows, |mask| mask.count_set_bits());
-        self.0[group as usize] += counted as i64;
+        self.counts[group as usize] += counted as i64;
         Ok(())
     }
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
-        self.0.resize(count, 0);
+        self.counts.resize(count, 0);
         let counts = states[0].as_primitive::<Int64Type>().values();
-        counts.iter().zip(groups).for_each(|(count, group)| self.0[*group as usize] += count);
+        counts.iter().zip(groups).for_each(|(count, group)| self.counts[*group as usize] += count);
         Ok(())
     }
 
@@ -87,9 +104,9 @@ impl Accumulator for Counts {
     }
 
     fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
-        self.0.resize(count, 0);
+        self.counts.resize(count, 0);
         let other: &Self = alike(other)?;
-        other.0.iter().zip(groups).for_each(|(count, group)| self.0[*group as usize] += count);
+        other.counts.iter().zip(groups).for_each(|(count, group)| self.counts[*group as usize] += count);
         Ok(())
     }
 
@@ -98,14 +115,14 @@ impl Accumulator for Counts {
     }
 
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
-        Ok(vec![self.take_result()?])
+        Ok(vec![Arc::new(Int64Array::from(mem::take(&mut self.counts)))])
     }
 
     fn take_result(&mut self) -> Result<ArrayRef> {
-        Ok(Arc::new(Int64Array::from(mem::take(&mut self.0))))
+        Ok(results(mem::take(&mut self.counts).into_iter(), self.is_unsigned))
     }
 
     fn bytes(&self) -> usize {
-        self.0.capacity() * size_of::<i64>()
+        self.counts.capacity() * size_of::<i64>()
     }
 }

@@ -12,7 +12,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, FieldRef};
 use thalweg_core::{
     Error, Result,
-    aggregate::{Accumulator, Aggregate, Exactness, Follower, Slide, Totals, Windows, builder},
+    aggregate::{Accumulator, Aggregate, Exactness, Follower, Slide, Windows, builder},
     moving::{Bag, Moving},
 };
 use thalweg_memory::kernels::hash::hash_columns;
@@ -72,79 +72,43 @@ impl Aggregate for Distinct {
     }
 }
 
-/// The values in a window, each with how often it is there, and what the distinct ones come to.
-struct Present {
-    times: Vec<u32>,
-    distinct: u64,
-    sum: i128,
+impl Distinct {
+    /// Without rows.
+    fn following(&self) -> Result<Following> {
+        let function = (!self.counts_distinct()).then(|| Arc::clone(&self.function));
+        let encoder = KeyEncoder::new(std::slice::from_ref(&self.kind))?;
+        Ok(Following { values: encoder.groups(), encoder, function, moving: Moving::new(Times::default()), unused: 0 })
+    }
 }
 
 impl Slide for Distinct {
     fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
-        let (encoder, column) = (KeyEncoder::new(std::slice::from_ref(&self.kind))?, &windows.arguments[0]);
-        let mut values = encoder.groups();
-        let numbers = each_number(&mut values, &encoder, canonical(column)?)?;
-        let totals = if self.counts_distinct() { None } else { self.function.totals() };
-        let amounts = match totals {
-            None => None,
-            Some(totals) => {
-                let all = UInt32Array::from_iter_values(0..values.count() as u32);
-                Some(totals.amounts(&values.columns(&encoder, &all)?, None, values.count())?)
-            }
-        };
-        if amounts.as_ref().is_some_and(|amounts| !amounts.beyond.is_empty()) {
-            return Ok(None);
-        }
-        let counting = counting(windows.arguments, windows.filter);
-        let counts = |row: &usize| counting.as_ref().is_none_or(|counting| counting.value(*row));
-        let amount = |number: usize| amounts.as_ref().map_or(0, |amounts| amounts.amounts.get(number));
-        let mut present = Present { times: vec![0; values.count()], distinct: 0, sum: 0 };
-        let change = |present: &mut Present, rows: Range<usize>, comes: bool| {
-            for number in rows.filter(counts).map(|row| numbers[row] as usize) {
-                let times = &mut present.times[number];
-                if comes {
-                    *times += 1;
-                    if *times == 1 {
-                        present.distinct += 1;
-                        present.sum = present.sum.wrapping_add(amount(number));
-                    }
-                } else {
-                    *times -= 1;
-                    if *times == 0 {
-                        present.distinct -= 1;
-                        present.sum = present.sum.wrapping_sub(amount(number));
-                    }
-                }
-            }
+        let mut following = self.following()?;
+        let numbers = following.numbers(windows.arguments, windows.filter)?;
+        let change = |following: &mut Following, rows: Range<usize>, comes: bool| {
+            let times = &mut following.moving.bag;
+            numbers[rows].iter().flatten().for_each(|number| times.change(*number, comes));
             Ok(())
         };
-        let found = windows.follow(&mut present, change, |present| Ok((present.distinct, present.sum)))?;
-        let (distinct, sums): (Vec<u64>, Vec<i128>) = found.into_iter().unzip();
-        match totals {
-            None => Ok(Some(Arc::new(Int64Array::from_iter_values(distinct.iter().map(|count| *count as i64))))),
-            Some(totals) => of_totals(&self.function, totals, &distinct, &sums).map(Some),
+        let found = windows.follow(&mut following, change, |following| {
+            Found::of(&following.moving.bag, &following.values, &following.encoder, following.function.as_deref())
+        })?;
+        match &self.function {
+            _ if self.counts_distinct() => Ok(Some(Arc::new(Int64Array::from_iter_values(counts(&found))))),
+            function => of_found(function, found).map(Some),
         }
     }
 
     fn follower(&self) -> Option<Box<dyn Follower>> {
-        let summed = match self.counts_distinct() {
-            true => None,
-            // What one value comes to must always be a number.
-            false => {
-                Some(self.function.totals().filter(|totals| totals.are_narrow()).map(|_| Arc::clone(&self.function))?)
-            }
-        };
-        let encoder = KeyEncoder::new(std::slice::from_ref(&self.kind)).ok()?;
-        let moving = Moving::new(Times::default());
-        Some(Box::new(Following { values: encoder.groups(), encoder, summed, moving, unused: 0 }))
+        Some(Box::new(self.following().ok()?))
     }
 }
 
 /// How many distinct values there are in the windows of a key, or what they come to, from batch to batch.
 struct Following {
     encoder: KeyEncoder,
-    /// What is made of their sum, if something is.
-    summed: Option<Arc<Function>>,
+    /// What is made of them, if they are not only counted.
+    function: Option<Arc<Function>>,
     /// Each value's number.
     values: Groups,
     moving: Moving<Times>,
@@ -156,10 +120,14 @@ struct Following {
 #[derive(Default)]
 struct Times {
     of: Vec<u32>,
-    /// What each adds to the sum; empty where nobody asks for it.
-    amounts: Vec<i64>,
+    /// What each adds to the sum, if that is a number; empty where nobody asks for it.
+    amounts: Vec<Option<i128>>,
     distinct: u64,
+    /// The sum as far as 128 bits hold it, and how often it has gone beyond them, up or down.
     sum: i128,
+    beyond: i64,
+    /// How many of them add what is no number.
+    unsure: usize,
     /// How many rows have it, in the window or not.
     rows: Vec<u32>,
 }
@@ -169,21 +137,67 @@ impl Bag for Times {
 
     fn change(&mut self, value: u32, comes: bool) {
         let times = &mut self.of[value as usize];
-        let amount = || i128::from(self.amounts.get(value as usize).copied().unwrap_or(0));
-        if comes {
-            *times += 1;
-            if *times == 1 {
-                self.distinct += 1;
-                self.sum += amount();
+        let is_one = if comes { *times == 0 } else { *times == 1 };
+        *times = if comes { *times + 1 } else { *times - 1 };
+        if !is_one {
+            return;
+        }
+        let amount = self.amounts.get(value as usize).copied().unwrap_or(Some(0));
+        let add = |count: i64| if comes { count } else { -count };
+        self.distinct = self.distinct.wrapping_add_signed(add(1));
+        let Some(amount) = amount else {
+            self.unsure = self.unsure.wrapping_add_signed(add(1) as isize);
+            return;
+        };
+        let (sum, is_beyond) = if comes { self.sum.overflowing_add(amount) } else { self.sum.overflowing_sub(amount) };
+        self.sum = sum;
+        self.beyond += i64::from(is_beyond) * add(amount.signum() as i64);
+    }
+}
+
+/// What the distinct values of a window come to.
+enum Found {
+    /// So many, of this sum.
+    Sum(u64, i128),
+    /// A state of the function, where their sum is no number of 128 bits.
+    State(Vec<ArrayRef>),
+}
+
+impl Found {
+    fn of(times: &Times, values: &Groups, encoder: &KeyEncoder, function: Option<&Function>) -> Result<Self> {
+        let Some(function) = function.filter(|_| times.unsure > 0 || times.beyond != 0) else {
+            return Ok(Self::Sum(times.distinct, times.sum));
+        };
+        let there = (0..times.of.len() as u32).filter(|number| times.of[*number as usize] > 0);
+        let there = UInt32Array::from_iter_values(there);
+        let mut accumulator = function.accumulator()?;
+        accumulator.update_one(&values.columns(encoder, &there)?, None, 0, there.len(), 1)?;
+        Ok(Self::State(accumulator.take_state()?))
+    }
+}
+
+/// How many distinct values there are in each window.
+fn counts(found: &[Found]) -> impl Iterator<Item = i64> {
+    found.iter().map(|found| if let Found::Sum(count, _) = found { *count as i64 } else { 0 })
+}
+
+/// The results of a function of distinct values.
+fn of_found(function: &Function, found: Vec<Found>) -> Result<ArrayRef> {
+    let totals = function.totals().ok_or_else(|| Error::bug("a function without totals follows windows"))?;
+    let (count, mut accumulator) = (found.len(), function.accumulator()?);
+    let (mut groups, mut counts, mut sums) = (Vec::new(), Vec::new(), Vec::new());
+    for (group, found) in (0..).zip(found) {
+        match found {
+            Found::Sum(count, sum) => {
+                groups.push(group);
+                counts.push(count);
+                sums.push(sum);
             }
-        } else {
-            *times -= 1;
-            if *times == 0 {
-                self.distinct -= 1;
-                self.sum -= amount();
-            }
+            Found::State(state) => accumulator.merge(&state, &[group], count)?,
         }
     }
+    accumulator.merge(&totals.states(&counts, &sums)?, &groups, count)?;
+    accumulator.take_result()
 }
 
 /// So many numbers may have no row, however few have one.
@@ -195,9 +209,12 @@ impl Following {
         let Times { of, rows, amounts, .. } = &mut self.moving.bag;
         let count = self.values.count();
         let new = UInt32Array::from_iter_values(rows.len() as u32..count as u32);
-        if let Some(totals) = self.summed.as_ref().and_then(|function| function.totals()).filter(|_| !new.is_empty()) {
+        if let Some(totals) = self.function.as_ref().and_then(|function| function.totals()).filter(|_| !new.is_empty())
+        {
             let found = totals.amounts(&self.values.columns(&self.encoder, &new)?, None, new.len())?;
-            amounts.extend((0..new.len()).map(|row| found.amounts.get(row) as i64));
+            let before = amounts.len();
+            amounts.extend((0..new.len()).map(|row| Some(found.amounts.get(row))));
+            found.beyond.iter().for_each(|row| amounts[before + row] = None);
         }
         self.unused += count - rows.len();
         of.resize(count, 0);
@@ -248,22 +265,24 @@ impl Follower for Following {
 
     fn results(&mut self, windows: &Windows<'_>, found: &mut dyn ArrayBuilder) -> Result<()> {
         let own = if windows.own.is_some() { self.numbers(windows.arguments, windows.filter)? } else { Vec::new() };
-        let in_each = self.moving.follow(windows, &own, |times| Ok((times.distinct, times.sum)))?;
+        let Self { encoder, function, values, moving, .. } = self;
+        let function = function.as_deref();
+        let in_each = moving.follow(windows, &own, |times| Found::of(times, values, encoder, function))?;
         self.forget_unused();
-        let (distinct, sums): (Vec<u64>, Vec<i128>) = in_each.into_iter().unzip();
-        let summed = self.summed.as_ref().and_then(|function| Some((function, function.totals()?)));
-        let Some((function, totals)) = summed else {
-            let found: &mut Int64Builder = builder(found)?;
-            distinct.iter().for_each(|count| found.append_value(*count as i64));
-            return Ok(());
-        };
-        append(&of_totals(function, totals, &distinct, &sums)?, found)
+        match &self.function {
+            None => {
+                let found: &mut Int64Builder = builder(found)?;
+                counts(&in_each).for_each(|count| found.append_value(count));
+            }
+            Some(function) => append(&of_found(function, in_each)?, found)?,
+        }
+        Ok(())
     }
 
     fn bytes(&self) -> usize {
         let Times { of, rows, amounts, .. } = &self.moving.bag;
         let counts = (of.capacity() + rows.capacity()) * size_of::<u32>();
-        self.values.size() + self.moving.bytes() + counts + amounts.capacity() * size_of::<i64>()
+        self.values.size() + self.moving.bytes() + counts + amounts.capacity() * size_of::<Option<i128>>()
     }
 }
 
@@ -276,15 +295,7 @@ fn each_number(values: &mut Groups, encoder: &KeyEncoder, column: ArrayRef) -> R
     })
 }
 
-/// The results of a function, of what distinct values come to.
-fn of_totals(function: &Function, totals: &dyn Totals, counts: &[u64], sums: &[i128]) -> Result<ArrayRef> {
-    let mut accumulator = function.accumulator()?;
-    let groups: Vec<u32> = (0..counts.len() as u32).collect();
-    accumulator.merge(&totals.states(counts, sums)?, &groups, counts.len())?;
-    accumulator.take_result()
-}
-
-/// Appends results, of the types that sums and means of whole numbers have.
+/// Appends results, of the types that sums and means have.
 fn append(results: &ArrayRef, found: &mut dyn ArrayBuilder) -> Result<()> {
     macro_rules! append {
         ($($kind:ty),*) => {
@@ -294,7 +305,7 @@ fn append(results: &ArrayRef, found: &mut dyn ArrayBuilder) -> Result<()> {
             })*
         };
     }
-    append!(Int64Type, UInt64Type, Float64Type);
+    append!(Int64Type, UInt64Type, Float32Type, Float64Type, Decimal128Type);
     append!(DurationSecondType, DurationMillisecondType, DurationMicrosecondType, DurationNanosecondType);
     Err(Error::bug("a sum of another type"))
 }

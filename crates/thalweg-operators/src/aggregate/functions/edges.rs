@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, FixedSizeBinaryArray, Float64Array, Int64Array, StringArray, cast::AsArray, types::*,
+    Array, ArrayRef, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int8Array, Int64Array, StringArray,
+    UInt32Array, builder::make_builder, cast::AsArray, types::*,
 };
 use arrow_schema::DataType;
-use thalweg_core::aggregate::{Accumulator, Aggregate, Signature};
+use arrow_select::take::take;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
+use thalweg_core::aggregate::{Accumulator, Aggregate, Signature, Windows};
 
 use super::native;
 
@@ -82,6 +85,68 @@ fn means_of_large_integers_round_once() {
 }
 
 #[test]
+fn bits_of_negative_numbers_are_those_of_their_type() {
+    let bits = |name: &'static str| {
+        let values: ArrayRef = Arc::new(Int8Array::from(vec![-1, -128, 3, 3]));
+        of(name, values, DataType::Int8, name == "bit_xor").unwrap().as_primitive::<Int8Type>().value(0)
+    };
+    assert_eq!(["bit_and", "bit_or", "bit_xor"].map(bits), [0, -1, -1 ^ -128 ^ 3]);
+}
+
+/// Sums of distinct values where these are beyond what is added up fast, or their sum is now and then.
+#[test]
+fn distinct_values_that_no_sum_holds_are_followed_all_the_same() {
+    let most = 10i128.pow(38) - 1;
+    let decimals = Decimal128Array::from(vec![most, -most, most - 1, most - 2, 1 - most, 5, -7])
+        .with_precision_and_scale(38, 0)
+        .unwrap();
+    let floats = Float64Array::from(vec![1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-300, 0.1, -1e300]);
+    let decimal = DataType::Decimal128(38, 0);
+    let columns: [(ArrayRef, [(&str, DataType); 2]); 2] = [
+        (Arc::new(decimals), [("sum", decimal.clone()), ("avg", DataType::Decimal128(38, 4))]),
+        (Arc::new(floats), [("sum", DataType::Float64), ("avg", DataType::Float64)]),
+    ];
+    let mut random = StdRng::seed_from_u64(9);
+    let mut fitting = 0;
+    for (values, calls) in columns {
+        for (name, output) in calls {
+            let function = function(name, &[values.data_type().clone()], &output, true);
+            let slide = function.slide().unwrap();
+            for _ in 0..20 {
+                let mut follower = slide.follower().unwrap();
+                let rows: Vec<u32> = (0..40).map(|_| random.random_range(0..values.len() as u32)).collect();
+                let all = take(&values, &UInt32Array::from(rows), None).unwrap();
+                follower.insert(&[Arc::clone(&all)], None, &[0; 40]).unwrap();
+                for start in 0..34 {
+                    let window = start..start + random.random_range(0..6);
+                    let mut accumulator = function.accumulator().unwrap();
+                    let seen = all.slice(window.start, window.len());
+                    accumulator.update(&[seen], None, &vec![0; window.len()], 1).unwrap();
+                    let expected = accumulator.take_result().map_err(|error| error.message().to_string());
+                    let of = |arguments| Windows {
+                        arguments,
+                        filter: None,
+                        windows: std::slice::from_ref(&window),
+                        own: None,
+                        lacks: &[],
+                        before: &[],
+                    };
+                    let mut builder = make_builder(&output, 1);
+                    let found = follower.results(&of(&[]), builder.as_mut()).map(|()| builder.finish());
+                    let once = slide.results(&of(&[Arc::clone(&all)])).map(|found| found.unwrap());
+                    for found in [found, once] {
+                        let found = found.map_err(|error| error.message().to_string());
+                        assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{name} of {window:?} of {all:?}");
+                    }
+                    fitting += usize::from(expected.is_ok());
+                }
+            }
+        }
+    }
+    assert!(fitting > 1_600, "{fitting}");
+}
+
+#[test]
 fn bytes_that_are_no_state_are_an_error() {
     let sum = function("sum", &[DataType::Float64], &DataType::Float64, false);
     let counts: ArrayRef = Arc::new(arrow_array::UInt64Array::from(vec![1]));
@@ -126,7 +191,7 @@ fn what_is_not_ours_is_left_to_others() {
     };
     none("median", &[DataType::Float16], &DataType::Float16);
     none("sum", &[DataType::Utf8], &DataType::Utf8);
-    none("max", &[DataType::Boolean], &DataType::Boolean);
+    none("bit_or", &[DataType::Boolean], &DataType::Boolean);
     none("count", &[DataType::Utf8], &DataType::Utf8);
 }
 

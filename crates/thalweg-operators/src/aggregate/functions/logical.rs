@@ -1,4 +1,4 @@
-//! `bool_and`, `bool_or`, and `any_value` of booleans.
+//! `bool_and` and `bool_or`, which are the smallest and the largest of booleans; `any_value` is the smallest.
 
 use std::{mem, sync::Arc};
 
@@ -15,9 +15,9 @@ use super::{
     rows::{counted, counting, each},
 };
 
-/// Whether all values are true, which is the smallest of them, or any.
+/// Whether all values are true, which is the smallest of them, or any, which is the largest.
 pub fn logical(signature: &Signature<'_>) -> Option<Function> {
-    let decisive = signature.name == "bool_or";
+    let decisive = matches!(signature.name, "bool_or" | "max");
     let make = move || Logical { decisive, values: Vec::new() };
     (signature.arguments == [DataType::Boolean])
         .then(|| Function::new(signature, &[("value", DataType::Boolean)], make).with_slide(Decided { decisive }))

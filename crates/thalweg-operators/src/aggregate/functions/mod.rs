@@ -14,6 +14,7 @@
 //! * [`lists`] has the state of those that keep values
 
 mod best;
+mod bits;
 mod count;
 mod distinct;
 #[cfg(test)]
@@ -42,7 +43,8 @@ use thalweg_core::{
 /// Our own implementation of an aggregate function on these argument types, if there is one.
 pub fn native(signature: &Signature<'_>) -> Option<Arc<dyn Aggregate>> {
     // The largest of all values is the largest of the distinct ones.
-    let is_of_one = matches!(signature.name, "min" | "max" | "any_value" | "bool_and" | "bool_or");
+    let is_of_one =
+        matches!(signature.name, "min" | "max" | "any_value" | "bool_and" | "bool_or" | "bit_and" | "bit_or");
     let is_distinct = signature.is_distinct && !is_of_one;
     let function = plain(&Signature { is_distinct, ..*signature })?;
     if is_distinct { distinct::distinct(function, signature.arguments) } else { Some(Arc::new(function)) }
@@ -50,12 +52,13 @@ pub fn native(signature: &Signature<'_>) -> Option<Arc<dyn Aggregate>> {
 
 fn plain(signature: &Signature<'_>) -> Option<Function> {
     match signature.name {
-        "count" => count::count(signature),
+        "count" | "regr_count" => count::count(signature),
         "sum" | "avg" | "mean" => whole::whole(signature).or_else(|| float::float(signature)),
         // Any value is the smallest, whatever comes first.
-        "any_value" if signature.arguments == [DataType::Boolean] => logical::logical(signature),
+        "min" | "max" | "any_value" if signature.arguments == [DataType::Boolean] => logical::logical(signature),
         "min" | "max" | "any_value" => extreme::extreme(signature),
         "bool_and" | "bool_or" => logical::logical(signature),
+        "bit_and" | "bit_or" | "bit_xor" => bits::bits(signature),
         "median" => median::median(signature),
         _ => moments::moments(signature),
     }

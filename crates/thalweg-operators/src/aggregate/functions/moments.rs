@@ -32,11 +32,7 @@ pub fn moments(signature: &Signature<'_>) -> Option<Function> {
     let statistic = Statistic::of(signature.name)?;
     let is_float = |kind: &DataType| matches!(kind, DataType::Float32 | DataType::Float64);
     let is_ours = signature.arguments.len() == statistic.arguments() && signature.arguments.iter().all(is_float);
-    let is_fitting = match statistic {
-        Statistic::Count => *signature.output == DataType::UInt64,
-        _ => *signature.output == DataType::Float64,
-    };
-    if !is_ours || !is_fitting {
+    if !is_ours || *signature.output != DataType::Float64 {
         return None;
     }
     let sums = ["sum_0", "sum_1"].map(|name| (name, DataType::Binary));
@@ -46,10 +42,8 @@ pub fn moments(signature: &Signature<'_>) -> Option<Function> {
     state.extend(sums.into_iter().take(columns));
     state.extend(products.into_iter().take(columns * 2 - 1));
     let (one, two) = (Sliding::<1, 1>(statistic), Sliding::<2, 3>(statistic));
-    Some(match (statistic, columns) {
-        // Counts are no floats.
-        (Statistic::Count, _) => Function::new(signature, &state, move || Groups::<2, 3>::new(statistic)),
-        (_, 1) => Function::new(signature, &state, move || Groups::<1, 1>::new(statistic)).with_slide(one),
+    Some(match columns {
+        1 => Function::new(signature, &state, move || Groups::<1, 1>::new(statistic)).with_slide(one),
         _ => Function::new(signature, &state, move || Groups::<2, 3>::new(statistic)).with_slide(two),
     })
 }
@@ -95,7 +89,6 @@ enum Statistic {
     Variance { is_sample: bool, is_root: bool },
     Covariance { is_sample: bool },
     Correlation,
-    Count,
     MeanX,
     MeanY,
     SquaresX,
@@ -117,7 +110,6 @@ impl Statistic {
             "covar" | "covar_samp" => Covariance { is_sample: true },
             "covar_pop" => Covariance { is_sample: false },
             "corr" => Correlation,
-            "regr_count" => Count,
             "regr_avgx" => MeanX,
             "regr_avgy" => MeanY,
             "regr_sxx" => SquaresX,
@@ -184,7 +176,7 @@ impl Statistic {
                 }
                 ratio(&spread(x, y).times(&spread(x, y)), &xx.times(&yy))?.min(1.0)
             }
-            Count | MeanX | MeanY => return None,
+            MeanX | MeanY => return None,
         })
     }
 }
@@ -361,9 +353,6 @@ impl<const N: usize, const P: usize> Accumulator for Groups<N, P> {
 
     fn take_result(&mut self) -> Result<ArrayRef> {
         let groups = mem::take(&mut self.groups);
-        if let Statistic::Count = self.statistic {
-            return Ok(Arc::new(UInt64Array::from_iter_values(groups.iter().map(Moments::count))));
-        }
         let fit = |moments: &Moments<N, P>| self.statistic.fitting(moments);
         Ok(Arc::new(groups.iter().map(fit).collect::<Result<Float64Array>>()?))
     }

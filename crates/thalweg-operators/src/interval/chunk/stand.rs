@@ -2,7 +2,13 @@
 
 use std::ops::Range;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, builder::make_builder};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray,
+    builder::{ArrayBuilder, make_builder},
+    cast::AsArray,
+    types::UInt64Type,
+};
+use arrow_schema::DataType;
 use thalweg_core::{Result, aggregate::Windows};
 
 use super::{
@@ -37,6 +43,12 @@ type Columns = (Vec<ArrayRef>, Option<BooleanArray>);
 fn slice((arguments, filter): &Columns, rows: &Range<usize>) -> Columns {
     let column = |column: &ArrayRef| column.slice(rows.start, rows.len());
     (arguments.iter().map(column).collect(), filter.as_ref().map(|filter| filter.slice(rows.start, rows.len())))
+}
+
+/// What takes the results of a follower.
+fn builder_of(asked: &Asked, call: usize, results: usize) -> Box<dyn ArrayBuilder> {
+    let kind = if asked.follows_rows(call) { DataType::UInt64 } else { asked.functions[call].output() };
+    make_builder(&kind, results)
 }
 
 impl Chunk {
@@ -154,7 +166,7 @@ impl Chunk {
         };
         lines.follow(key, frame, |_, standing| {
             Standing::follow(standing, frame, |number, follower| {
-                let mut found = make_builder(&asked.functions[calls[number]].output(), 1);
+                let mut found = builder_of(asked, calls[number], 1);
                 // What a part of a window comes to may be no number although the window itself comes to one.
                 let _ = follower.results(&windows, found.as_mut());
                 Ok(())
@@ -213,8 +225,8 @@ impl Chunk {
     ) -> Result<()> {
         let calls = Self::following(asked, looked);
         let asking: Vec<u32> = stands.iter().flat_map(|stands| &self.order[stands.places.clone()]).copied().collect();
-        let mut found: Vec<_> =
-            calls.iter().map(|call| make_builder(&asked.functions[*call].output(), asking.len())).collect();
+        let mut found: Vec<_> = calls.iter().map(|call| builder_of(asked, *call, asking.len())).collect();
+        let mut picked: Vec<Vec<Option<At>>> = vec![Vec::new(); calls.len()];
         let own = match looked.adds_own {
             true => {
                 let own: Vec<At> = asking.iter().map(|number| self.rows[*number as usize]).collect();
@@ -246,12 +258,27 @@ impl Chunk {
                         lacks: &lacks,
                         before: &[],
                     };
-                    follower.results(&windows, found[number].as_mut())
+                    follower.results(&windows, found[number].as_mut())?;
+                    if asked.follows_rows(calls[number]) {
+                        let own = |number: usize| self.rows[self.order[places.start + number] as usize];
+                        let at = |row: usize| rows.get(row).map_or_else(|| own(row - rows.len()), |entry| entry.at);
+                        let numbers = found[number].finish();
+                        let numbers = numbers.as_primitive::<UInt64Type>().iter();
+                        picked[number].extend(numbers.map(|row| row.map(|row| at(row as usize))));
+                    }
+                    Ok(())
                 })
             })?;
         }
-        let results = calls.into_iter().zip(found.iter_mut().map(|found| found.finish())).collect();
-        put_followed(&mut self.followed, &asking, Some(results));
+        let results = calls.into_iter().zip(found).zip(picked).map(|((call, mut found), picked)| {
+            let value = || asked.layout.calls[call].0[0];
+            let results = match asked.follows_rows(call) {
+                true => kept.gather_some(value(), &picked, &asked.functions[call].output())?,
+                false => found.finish(),
+            };
+            Ok((call, results))
+        });
+        put_followed(&mut self.followed, &asking, Some(results.collect::<Result<_>>()?));
         Ok(())
     }
 }
