@@ -22,6 +22,8 @@ const AHEAD: usize = 24;
 #[derive(Debug, Default)]
 pub struct Kept {
     batches: Vec<Slot>,
+    /// How often rows of each are wanted.
+    uses: Vec<usize>,
     free: Vec<u32>,
     bytes: usize,
     /// Memory for batches to come.
@@ -31,8 +33,6 @@ pub struct Kept {
 #[derive(Debug, Default)]
 struct Slot {
     columns: Vec<Column>,
-    /// How often rows of it are wanted.
-    uses: usize,
     bytes: usize,
     /// Rows that were marked, once one was.
     marks: Vec<u64>,
@@ -68,49 +68,44 @@ impl Kept {
         let bytes = columns.iter().map(|column| column.get_array_memory_size()).sum();
         self.bytes += bytes;
         let columns = columns.into_iter().map(Column::new).collect();
-        let slot = Slot { columns, uses, bytes, marks: Vec::new() };
+        let slot = Slot { columns, bytes, marks: Vec::new() };
         match self.free.pop() {
             Some(number) => {
-                self.batches[number as usize] = slot;
+                (self.batches[number as usize], self.uses[number as usize]) = (slot, uses);
                 number
             }
             None => {
                 self.batches.push(slot);
+                self.uses.push(uses);
                 self.batches.len() as u32 - 1
             }
         }
     }
 
     /// A row is wanted once less.
+    #[inline]
     pub fn release(&mut self, at: At) {
-        self.give_up(at.batch, 1);
+        let uses = &mut self.uses[at.batch as usize];
+        *uses -= 1;
+        if *uses == 0 {
+            self.give_up(at.batch);
+        }
     }
 
     /// Each of some rows is wanted once less.
     pub fn release_all(&mut self, rows: impl IntoIterator<Item = At>) {
-        // Those that came together often go together.
-        let (mut last, mut count) = (None, 0);
-        for At { batch, .. } in rows {
-            if last != Some(batch) {
-                last.into_iter().for_each(|last| self.give_up(last, count));
-                (last, count) = (Some(batch), 0);
-            }
-            count += 1;
-        }
-        last.into_iter().for_each(|last| self.give_up(last, count));
+        rows.into_iter().for_each(|at| self.release(at));
     }
 
-    fn give_up(&mut self, batch: u32, uses: usize) {
-        let slot = &mut self.batches[batch as usize];
-        slot.uses -= uses;
-        if slot.uses == 0 {
-            self.bytes -= slot.bytes;
-            for Column { array, values } in std::mem::take(slot).columns {
-                drop(array);
-                values.into_iter().for_each(|(_, values)| self.spare.put(values));
-            }
-            self.free.push(batch);
+    #[cold]
+    fn give_up(&mut self, batch: u32) {
+        let slot = std::mem::take(&mut self.batches[batch as usize]);
+        self.bytes -= slot.bytes;
+        for Column { array, values } in slot.columns {
+            drop(array);
+            values.into_iter().for_each(|(_, values)| self.spare.put(values));
         }
+        self.free.push(batch);
     }
 
     /// The values that rows have in one of the columns, in this order; nulls where they were not kept, which is so for all of an input

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use thalweg_core::Timestamp;
+use thalweg_memory::simd::prefetch;
 
 use super::{entry::Entry, waiting::Run};
 
@@ -11,6 +12,9 @@ const MOST: usize = 4096;
 
 /// The memory of so many slices stays for those to come.
 const SPARE: usize = 16;
+
+/// The memory of a row so many rows ahead is asked for.
+const AHEAD: usize = 2;
 
 /// Time goes over so many slices at once, at least, so that few rows are looked at before they are due.
 const PARTS: i64 = 4;
@@ -134,7 +138,11 @@ impl Slices {
         for entry in rows {
             // One before the first slice has a very large number.
             match slices.get_mut((entry.time >> width).wrapping_sub(first) as usize) {
-                Some(slice) => slice.push(entry),
+                Some(slice) => {
+                    slice.push(entry);
+                    // A slice gets its next row after others have got theirs: by then it has left the nearer caches.
+                    prefetch(slice.spare_capacity_mut().get(AHEAD..=AHEAD).unwrap_or_default(), 0);
+                }
                 None => others.put_one(entry),
             }
         }
@@ -146,7 +154,10 @@ impl Slices {
         while *first < end >> *width
             && let Some(mut slice) = slices.pop_front()
         {
-            due.append(&mut slice);
+            match due.is_empty() {
+                true => std::mem::swap(due, &mut slice),
+                false => due.append(&mut slice),
+            }
             if spare.len() < SPARE {
                 spare.push(slice);
             }
