@@ -243,7 +243,7 @@ impl Kept {
 
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.spare.bytes() + self.batches.capacity() * size_of::<Slot>()
+        self.bytes + self.spare.bytes() + self.batches.capacity() * (size_of::<Slot>() + size_of::<usize>())
     }
 }
 

@@ -105,6 +105,10 @@ impl Bag for Bits {
             left &= left - 1;
         }
     }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+    }
 }
 
 impl Bits {

@@ -1,10 +1,10 @@
 //! Any of our functions over the distinct values of its argument.
 
-use std::{any::Any, mem, ops::Range, sync::Arc};
+use std::{any::Any, iter::repeat_n, mem, ops::Range, sync::Arc};
 
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Int64Array, UInt32Array,
-    builder::{ArrayBuilder, Int64Builder, PrimitiveBuilder},
+    builder::{ArrayBuilder, PrimitiveBuilder},
     cast::AsArray,
     new_empty_array,
     types::*,
@@ -12,14 +12,15 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, FieldRef};
 use thalweg_core::{
     Error, Result,
-    aggregate::{Accumulator, Aggregate, Exactness, Follower, Slide, Windows, builder},
+    aggregate::{Accumulator, Aggregate, Exactness, Follower, Slide, Totals, Windows, builder},
     moving::{Bag, Moving},
 };
-use thalweg_memory::kernels::hash::hash_columns;
+use thalweg_memory::kernels::{exact_sum::ExactSum, hash::hash_columns};
 
 use super::{
     Function,
     extreme::canonical,
+    float::doubles,
     lists,
     rows::{alike, counted, counting, not_a_state},
 };
@@ -75,9 +76,15 @@ impl Aggregate for Distinct {
 impl Distinct {
     /// Without rows.
     fn following(&self) -> Result<Following> {
-        let function = (!self.counts_distinct()).then(|| Arc::clone(&self.function));
+        let sum = match (self.counts_distinct(), self.function.floats) {
+            (true, _) => Sum::Nothing,
+            (false, None) => Sum::Whole { amounts: Vec::new(), low: 0, high: 0 },
+            (false, Some(_)) => Sum::Floats { values: Vec::new(), sum: ExactSum::default() },
+        };
+        let times = Times { of: Vec::new(), distinct: 0, sum, rows: Vec::new() };
         let encoder = KeyEncoder::new(std::slice::from_ref(&self.kind))?;
-        Ok(Following { values: encoder.groups(), encoder, function, moving: Moving::new(Times::default()), unused: 0 })
+        let (function, moving) = (Arc::clone(&self.function), Moving::new(times));
+        Ok(Following { values: encoder.groups(), encoder, function, moving, unused: 0 })
     }
 }
 
@@ -85,18 +92,12 @@ impl Slide for Distinct {
     fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
         let mut following = self.following()?;
         let numbers = following.numbers(windows.arguments, windows.filter)?;
-        let change = |following: &mut Following, rows: Range<usize>, comes: bool| {
-            let times = &mut following.moving.bag;
+        let change = |times: &mut Times, rows: Range<usize>, comes: bool| {
             numbers[rows].iter().flatten().for_each(|number| times.change(*number, comes));
             Ok(())
         };
-        let found = windows.follow(&mut following, change, |following| {
-            Found::of(&following.moving.bag, &following.values, &following.encoder, following.function.as_deref())
-        })?;
-        match &self.function {
-            _ if self.counts_distinct() => Ok(Some(Arc::new(Int64Array::from_iter_values(counts(&found))))),
-            function => of_found(function, found).map(Some),
-        }
+        let found = windows.follow(&mut following.moving.bag, change, |times| Ok(times.found(&self.function)))?;
+        results(&self.function, &found).map(Some)
     }
 
     fn follower(&self) -> Option<Box<dyn Follower>> {
@@ -107,8 +108,8 @@ impl Slide for Distinct {
 /// How many distinct values there are in the windows of a key, or what they come to, from batch to batch.
 struct Following {
     encoder: KeyEncoder,
-    /// What is made of them, if they are not only counted.
-    function: Option<Arc<Function>>,
+    /// What is made of them.
+    function: Arc<Function>,
     /// Each value's number.
     values: Groups,
     moving: Moving<Times>,
@@ -117,19 +118,36 @@ struct Following {
 }
 
 /// How often each value, by its number, is in a window, how many are there, and their sum.
-#[derive(Default)]
 struct Times {
     of: Vec<u32>,
-    /// What each adds to the sum, if that is a number; empty where nobody asks for it.
-    amounts: Vec<Option<i128>>,
     distinct: u64,
-    /// The sum as far as 128 bits hold it, and how often it has gone beyond them, up or down.
-    sum: i128,
-    beyond: i64,
-    /// How many of them add what is no number.
-    unsure: usize,
+    sum: Sum,
     /// How many rows have it, in the window or not.
     rows: Vec<u32>,
+}
+
+/// What each value adds to the sum of those that are there, and this sum.
+enum Sum {
+    /// Nobody asks for it.
+    Nothing,
+    /// Whole numbers: the sum as 128 bits hold it, and how often it has left these, above or below.
+    Whole {
+        amounts: Vec<i128>,
+        low: i128,
+        high: i64,
+    },
+    Floats {
+        values: Vec<f64>,
+        sum: ExactSum,
+    },
+}
+
+/// What the distinct values of a window come to.
+enum Found {
+    /// So many, and their sum as in [`Sum::Whole`].
+    Whole(u64, i128, i64),
+    /// The result.
+    Float(Option<f64>),
 }
 
 impl Bag for Times {
@@ -142,61 +160,93 @@ impl Bag for Times {
         if !is_one {
             return;
         }
-        let amount = self.amounts.get(value as usize).copied().unwrap_or(Some(0));
-        let add = |count: i64| if comes { count } else { -count };
-        self.distinct = self.distinct.wrapping_add_signed(add(1));
-        let Some(amount) = amount else {
-            self.unsure = self.unsure.wrapping_add_signed(add(1) as isize);
-            return;
+        let sign = if comes { 1 } else { -1 };
+        self.distinct = self.distinct.wrapping_add_signed(sign);
+        match &mut self.sum {
+            Sum::Nothing => {}
+            Sum::Whole { amounts, low, high } => {
+                let amount = amounts[value as usize];
+                let (sum, leaves) = if comes { low.overflowing_add(amount) } else { low.overflowing_sub(amount) };
+                (*low, *high) = (sum, *high + i64::from(leaves) * sign * amount.signum() as i64);
+            }
+            Sum::Floats { values, sum } if comes => sum.add(values[value as usize]),
+            Sum::Floats { values, sum } => sum.subtract(values[value as usize]),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let sum = match &self.sum {
+            Sum::Nothing => 0,
+            Sum::Whole { amounts, .. } => amounts.capacity() * size_of::<i128>(),
+            Sum::Floats { values, sum } => values.capacity() * size_of::<f64>() + sum.bytes(),
         };
-        let (sum, is_beyond) = if comes { self.sum.overflowing_add(amount) } else { self.sum.overflowing_sub(amount) };
-        self.sum = sum;
-        self.beyond += i64::from(is_beyond) * add(amount.signum() as i64);
+        size_of::<Self>() + (self.of.capacity() + self.rows.capacity()) * size_of::<u32>() + sum
     }
 }
 
-/// What the distinct values of a window come to.
-enum Found {
-    /// So many, of this sum.
-    Sum(u64, i128),
-    /// A state of the function, where their sum is no number of 128 bits.
-    State(Vec<ArrayRef>),
-}
+impl Times {
+    fn found(&self, function: &Function) -> Found {
+        match (&self.sum, function.floats) {
+            (Sum::Floats { sum, .. }, Some(shape)) => Found::Float(shape.value(sum)),
+            (Sum::Whole { low, high, .. }, _) => Found::Whole(self.distinct, *low, *high),
+            _ => Found::Whole(self.distinct, 0, 0),
+        }
+    }
 
-impl Found {
-    fn of(times: &Times, values: &Groups, encoder: &KeyEncoder, function: Option<&Function>) -> Result<Self> {
-        let Some(function) = function.filter(|_| times.unsure > 0 || times.beyond != 0) else {
-            return Ok(Self::Sum(times.distinct, times.sum));
-        };
-        let there = (0..times.of.len() as u32).filter(|number| times.of[*number as usize] > 0);
-        let there = UInt32Array::from_iter_values(there);
-        let mut accumulator = function.accumulator()?;
-        accumulator.update_one(&values.columns(encoder, &there)?, None, 0, there.len(), 1)?;
-        Ok(Self::State(accumulator.take_state()?))
+    /// Values have come that have the next numbers.
+    fn extend(&mut self, values: &ArrayRef, function: &Function) -> Result<()> {
+        match &mut self.sum {
+            Sum::Nothing => {}
+            Sum::Whole { amounts, .. } => {
+                let found = totals(function)?.amounts(std::slice::from_ref(values), None, values.len())?.amounts;
+                amounts.extend((0..values.len()).map(|row| found.get(row)));
+            }
+            Sum::Floats { values: all, .. } => all.extend(doubles(values).values()),
+        }
+        for counts in [&mut self.of, &mut self.rows] {
+            counts.resize(counts.len() + values.len(), 0);
+        }
+        Ok(())
+    }
+
+    /// Only the values of these numbers are left.
+    fn keep(&mut self, numbers: &[u32]) {
+        fn kept<T: Copy>(all: &mut Vec<T>, numbers: &[u32]) {
+            *all = numbers.iter().map(|number| all[*number as usize]).collect();
+        }
+        kept(&mut self.of, numbers);
+        kept(&mut self.rows, numbers);
+        match &mut self.sum {
+            Sum::Nothing => {}
+            Sum::Whole { amounts, .. } => kept(amounts, numbers),
+            Sum::Floats { values, .. } => kept(values, numbers),
+        }
     }
 }
 
-/// How many distinct values there are in each window.
-fn counts(found: &[Found]) -> impl Iterator<Item = i64> {
-    found.iter().map(|found| if let Found::Sum(count, _) = found { *count as i64 } else { 0 })
+fn totals(function: &Function) -> Result<&dyn Totals> {
+    function.totals().ok_or_else(|| Error::bug("a function without totals follows windows"))
 }
 
 /// The results of a function of distinct values.
-fn of_found(function: &Function, found: Vec<Found>) -> Result<ArrayRef> {
-    let totals = function.totals().ok_or_else(|| Error::bug("a function without totals follows windows"))?;
+fn results(function: &Function, found: &[Found]) -> Result<ArrayRef> {
+    if let Some(shape) = function.floats {
+        return Ok(shape.column(found.iter().map(|found| if let Found::Float(value) = found { *value } else { None })));
+    }
     let (count, mut accumulator) = (found.len(), function.accumulator()?);
     let (mut groups, mut counts, mut sums) = (Vec::new(), Vec::new(), Vec::new());
     for (group, found) in (0..).zip(found) {
-        match found {
-            Found::Sum(count, sum) => {
-                groups.push(group);
-                counts.push(count);
-                sums.push(sum);
-            }
-            Found::State(state) => accumulator.merge(&state, &[group], count)?,
-        }
+        let Found::Whole(count, low, high) = found else { continue };
+        groups.push(group);
+        counts.push(*count);
+        sums.push(*low);
+        // A sum that 128 bits do not hold is one of several that they hold.
+        let more = 4 * high.unsigned_abs() as usize;
+        groups.extend(repeat_n(group, more));
+        counts.extend(repeat_n(0, more));
+        sums.extend(repeat_n(i128::from(high.signum()) << 126, more));
     }
-    accumulator.merge(&totals.states(&counts, &sums)?, &groups, count)?;
+    accumulator.merge(&totals(function)?.states(&counts, &sums)?, &groups, count)?;
     accumulator.take_result()
 }
 
@@ -205,36 +255,26 @@ const UNUSED: usize = if cfg!(test) { 3 } else { 1_024 };
 
 impl Following {
     fn numbers(&mut self, arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<Option<u32>>> {
-        let numbers = each_number(&mut self.values, &self.encoder, canonical(&arguments[0])?)?;
-        let Times { of, rows, amounts, .. } = &mut self.moving.bag;
-        let count = self.values.count();
-        let new = UInt32Array::from_iter_values(rows.len() as u32..count as u32);
-        if let Some(totals) = self.function.as_ref().and_then(|function| function.totals()).filter(|_| !new.is_empty())
-        {
-            let found = totals.amounts(&self.values.columns(&self.encoder, &new)?, None, new.len())?;
-            let before = amounts.len();
-            amounts.extend((0..new.len()).map(|row| Some(found.amounts.get(row))));
-            found.beyond.iter().for_each(|row| amounts[before + row] = None);
+        let Self { values, encoder, moving: Moving { bag: times, .. }, .. } = self;
+        let numbers = each_number(values, encoder, canonical(&arguments[0])?)?;
+        let new = UInt32Array::from_iter_values(times.rows.len() as u32..values.count() as u32);
+        if !new.is_empty() {
+            times.extend(&values.columns(encoder, &new)?[0], &self.function)?;
+            self.unused += new.len();
         }
-        self.unused += count - rows.len();
-        of.resize(count, 0);
-        rows.resize(count, 0);
         Ok(counted(arguments, filter, numbers.into_iter()))
     }
 
     /// Forgets values that no row has, if they are many.
     fn forget_unused(&mut self) {
-        let Times { of, rows, amounts, .. } = &mut self.moving.bag;
+        let rows = &self.moving.bag.rows;
         if self.unused <= UNUSED.max(rows.len() / 2) {
             return;
         }
         let used: Vec<u32> = (0..rows.len() as u32).filter(|number| rows[*number as usize] > 0).collect();
         let mut new = vec![0; rows.len()];
         used.iter().zip(0..).for_each(|(number, place)| new[*number as usize] = place);
-        for counts in [of, rows] {
-            *counts = used.iter().map(|number| counts[*number as usize]).collect();
-        }
-        *amounts = used.iter().filter_map(|number| amounts.get(*number as usize)).copied().collect();
+        self.moving.bag.keep(&used);
         self.values = self.values.only(&used.into());
         self.moving.map(|number| new[number as usize]);
         self.unused = 0;
@@ -265,24 +305,13 @@ impl Follower for Following {
 
     fn results(&mut self, windows: &Windows<'_>, found: &mut dyn ArrayBuilder) -> Result<()> {
         let own = if windows.own.is_some() { self.numbers(windows.arguments, windows.filter)? } else { Vec::new() };
-        let Self { encoder, function, values, moving, .. } = self;
-        let function = function.as_deref();
-        let in_each = moving.follow(windows, &own, |times| Found::of(times, values, encoder, function))?;
+        let in_each = self.moving.follow(windows, &own, |times| Ok(times.found(&self.function)))?;
         self.forget_unused();
-        match &self.function {
-            None => {
-                let found: &mut Int64Builder = builder(found)?;
-                counts(&in_each).for_each(|count| found.append_value(count));
-            }
-            Some(function) => append(&of_found(function, in_each)?, found)?,
-        }
-        Ok(())
+        append(&results(&self.function, &in_each)?, found)
     }
 
     fn bytes(&self) -> usize {
-        let Times { of, rows, amounts, .. } = &self.moving.bag;
-        let counts = (of.capacity() + rows.capacity()) * size_of::<u32>();
-        self.values.size() + self.moving.bytes() + counts + amounts.capacity() * size_of::<Option<i128>>()
+        self.values.size() + self.moving.bytes() + self.moving.bag.bytes()
     }
 }
 
@@ -295,7 +324,7 @@ fn each_number(values: &mut Groups, encoder: &KeyEncoder, column: ArrayRef) -> R
     })
 }
 
-/// Appends results, of the types that sums and means have.
+/// Appends results, of the types that counts, sums and means have.
 fn append(results: &ArrayRef, found: &mut dyn ArrayBuilder) -> Result<()> {
     macro_rules! append {
         ($($kind:ty),*) => {

@@ -43,7 +43,8 @@ pub fn float(signature: &Signature<'_>) -> Option<Function> {
         true => {
             let state = [count, ("sum", DataType::FixedSizeBinary(WINDOW as i32)), ("beyond", DataType::Binary)];
             let sums = move || Exact { shape, sums: Vec::new(), is_beyond: false };
-            Function::new(signature, &state, sums).with_totals(FloatTotals(shape)).with_slide(FloatTotals(shape))
+            let exact = Function::new(signature, &state, sums);
+            exact.with_totals(FloatTotals(shape)).with_slide(FloatTotals(shape)).with_floats(shape)
         }
         false => {
             Function::new(signature, &[count, ("sum", DataType::Float64)], move || Plain { shape, sums: Vec::new() })
@@ -97,7 +98,7 @@ impl Slide for FloatTotals {
             values.for_each(|value| if comes { sum.add(value) } else { sum.subtract(value) });
             Ok(())
         };
-        let value = |sum: &mut ExactSum| Ok((sum.count() > 0).then(|| self.0.rounded(sum)));
+        let value = |sum: &mut ExactSum| Ok(self.0.value(sum));
         let mut before = Exact { shape: self.0, sums: vec![ExactSum::default()], is_beyond: false };
         if !windows.before.is_empty() {
             before.merge(windows.before, &[0], 1)?;
@@ -113,7 +114,7 @@ impl Slide for FloatTotals {
 
 /// What becomes of a sum.
 #[derive(Clone, Copy)]
-struct Shape {
+pub struct Shape {
     is_mean: bool,
     is_single: bool,
 }
@@ -129,7 +130,13 @@ impl Shape {
         }
     }
 
-    fn column(self, values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
+    /// The same, unless nothing was added.
+    pub fn value(self, sum: &ExactSum) -> Option<f64> {
+        (sum.count() > 0).then(|| self.rounded(sum))
+    }
+
+    /// Such values as a column.
+    pub fn column(self, values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
         match self.is_single {
             true => Arc::new(values.map(|value| value.map(|value| value as f32)).collect::<Float32Array>()),
             false => Arc::new(values.collect::<Float64Array>()),
@@ -244,8 +251,7 @@ impl Accumulator for Exact {
     }
 
     fn take_result(&mut self) -> Result<ArrayRef> {
-        let value = |sum: &ExactSum| (sum.count() > 0).then(|| self.shape.rounded(sum));
-        let column = self.shape.column(self.sums.iter().map(value));
+        let column = self.shape.column(self.sums.iter().map(|sum| self.shape.value(sum)));
         self.sums.clear();
         self.is_beyond = false;
         Ok(column)

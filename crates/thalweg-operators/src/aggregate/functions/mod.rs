@@ -3,12 +3,13 @@
 //! Nulls, empty groups, NaN and overflow are as in PostgreSQL: a row with a null argument does not count, the aggregate of
 //! no rows is null (a count is 0), NaN is above all numbers, and what does not fit the output type is an error.
 //!
-//! * [`count`] has `count`
+//! * [`count`] has `count` and `regr_count`
 //! * [`whole`] has `sum` and `avg` of integers and decimals
 //! * [`float`] has `sum` and `avg` of floats
 //! * [`extreme`] has `min` and `max`, [`stacks`] how they follow windows, and [`best`] how from batch to batch, in a [`tree`]
 //! * [`median`] has `median`
-//! * [`logical`] has `bool_and` and `bool_or`
+//! * [`logical`] has `bool_and` and `bool_or`, and `min` and `max` of booleans
+//! * [`bits`] has `bit_and`, `bit_or` and `bit_xor`
 //! * [`moments`] has variances, covariances, correlation and linear regression
 //! * [`distinct`] makes any of them one over distinct values
 //! * [`lists`] has the state of those that keep values
@@ -72,6 +73,8 @@ struct Function {
     accumulator: Box<dyn Fn() -> Box<dyn Accumulator> + Send + Sync>,
     totals: Option<Box<dyn Totals + Send + Sync>>,
     slide: Option<Box<dyn Slide + Send + Sync>>,
+    /// What becomes of an exact sum of floats, if it is one.
+    floats: Option<float::Shape>,
 }
 
 impl Function {
@@ -88,12 +91,18 @@ impl Function {
             accumulator: Box::new(move || Box::new(accumulator())),
             totals: None,
             slide: None,
+            floats: None,
         }
     }
 
     /// The same function, which follows from totals.
     fn with_totals(self, totals: impl Totals + Send + Sync + 'static) -> Self {
         Self { totals: Some(Box::new(totals)), ..self }
+    }
+
+    /// The same function, which is made of an exact sum of floats.
+    fn with_floats(self, shape: float::Shape) -> Self {
+        Self { floats: Some(shape), ..self }
     }
 
     /// The same function, which follows windows.
