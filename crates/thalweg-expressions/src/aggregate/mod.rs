@@ -161,7 +161,10 @@ fn foreign(
 ) -> Result<Call> {
     let (function, params) = (&call.function.func, &call.function.params);
     let name = function.name();
-    let comes_in_order = arrival == Arrival::InOrder && !params.distinct && !function.supports_within_group_clause();
+    // The first of the distinct values is that of the first row, and the last that of the last.
+    let is_distinct = params.distinct && !matches!(name, "first_value" | "last_value");
+    let has_order = !is_distinct || name == "nth_value";
+    let comes_in_order = arrival == Arrival::InOrder && has_order && !function.supports_within_group_clause();
     if name == "grouping" {
         return Err(Error::query("grouping() has no meaning without GROUPING SETS"));
     }
@@ -178,7 +181,7 @@ fn foreign(
         let slide = kinds.first().and_then(|kind| percentile::percentile(name, params, kind));
         return Ok(Call { function: Arc::new(merging::Merging::new(built, slide)), arguments, filter });
     }
-    if params.order_by.is_empty() && !params.distinct && !comes_in_order && collected::needs_order(name) {
+    if params.order_by.is_empty() && has_order && !comes_in_order && collected::needs_order(name) {
         return Err(Error::query(format!("{name} depends on the order of rows, and none is given"))
             .with_hint(format!("say the order: {name}(… ORDER BY …)")));
     }
@@ -191,8 +194,8 @@ fn foreign(
     columns.extend(kinds_of(order.clone().map(|key| &key.expr), input)?);
     let options = order.map(|key| arrow_schema::SortOptions::new(!key.asc, key.nulls_first)).collect();
     let is_sorted = comes_in_order && collected::needs_order(name);
-    let pick = if is_sorted { picked::picked(name, params) } else { None };
-    let function = collected::Collected::new(built, columns, options, params.distinct, is_sorted, pick)?;
+    let pick = if is_sorted && !is_distinct { picked::picked(name, params) } else { None };
+    let function = collected::Collected::new(built, columns, options, is_distinct, is_sorted, pick)?;
     Ok(Call { function: Arc::new(function), arguments, filter })
 }
 

@@ -424,6 +424,25 @@ fn windows_that_move_on_give_what_their_rows_give() {
     }
 }
 
+#[test]
+fn the_first_of_distinct_values_is_that_of_the_first_row() {
+    let of = |name: &str, args: Vec<Expr>| {
+        let call = call(name, args, true, vec![]);
+        let error = aggregate(&call, &schema(), true, &|_| None).unwrap_err();
+        assert_eq!(error.message(), format!("{name} depends on the order of rows, and none is given"));
+        let function = aggregate_in_order(&call, &schema(), true, &|_| None).unwrap().function;
+        let mut accumulator = function.accumulator().unwrap();
+        let values: ArrayRef = Arc::new(StringArray::from(vec!["z", "z", "a", "m", "a"]));
+        let number: ArrayRef = Arc::new(Int64Array::from(vec![2; 5]));
+        let arguments = [values, number];
+        accumulator.update(&arguments[..call.function.params.args.len()], None, &[0; 5], 1).unwrap();
+        array_value_to_string(&accumulator.take_result().unwrap(), 0).unwrap()
+    };
+    assert_eq!(of("first_value", vec![col("s")]), "z");
+    assert_eq!(of("last_value", vec![col("s")]), "a");
+    assert_eq!(of("nth_value", vec![col("s"), lit(2_i64)]), "a", "the second of z, a and m");
+}
+
 /// A follower of rows against one that begins anew with all that are there.
 #[test]
 fn picked_rows_are_followed_from_batch_to_batch_wherever_rows_come() {
