@@ -11,7 +11,7 @@
 //! * [`logical`] has `bool_and` and `bool_or`, and `min` and `max` of booleans
 //! * [`bits`] has `bit_and`, `bit_or` and `bit_xor`
 //! * [`moments`] has variances, covariances, correlation and linear regression
-//! * [`distinct`] makes any of them one over distinct values
+//! * [`distinct`] makes any of them one over distinct values, [`present`] is how that follows windows
 //! * [`lists`] has the state of those that keep values
 
 mod best;
@@ -26,6 +26,7 @@ mod lists;
 mod logical;
 mod median;
 mod moments;
+mod present;
 mod rows;
 mod stacks;
 #[cfg(test)]
