@@ -18,6 +18,7 @@ use thalweg_plan::{
 };
 
 use super::{
+    due::Due,
     entry::{Arrived, At, Entry, GUEST, Identity},
     input::{Input, Taken},
     kept::{Kept, hashes},
@@ -66,7 +67,10 @@ pub struct IntervalJoin {
     has_null: Vec<bool>,
     members: Waiting,
     bases: Waiting,
-    due: Vec<Entry>,
+    due: Due,
+    final_bases: Due,
+    /// Those of either in order.
+    sorted: Vec<Entry>,
     /// Base rows that are joined next, in the order of time.
     ready: VecDeque<Entry>,
     /// How many members of the first of them were looked at, and whether one of them is its partner.
@@ -167,7 +171,9 @@ impl IntervalJoin {
             has_null: Vec::new(),
             members: Waiting::default(),
             bases: Waiting::default(),
-            due: Vec::new(),
+            due: Due::default(),
+            final_bases: Due::default(),
+            sorted: Vec::new(),
             ready: VecDeque::new(),
             begun: (0, false),
             leaving: VecDeque::new(),
@@ -190,19 +196,21 @@ impl IntervalJoin {
         let ahead = Interval(self.distance.to.0.max(0));
         self.reached = next(self.reached, self.goes_to, &mut self.members, (&mut self.bases, ahead));
         let end = self.final_before();
-        let Self { kept, lines, members, bases, due, ready, leaving, kind, reached, sorter, .. } = self;
+        let Self {
+            kept, lines, members, bases, due, final_bases, sorted, ready, leaving, kind, reached, sorter, ..
+        } = self;
         members.take(reached.0, due);
         let content = |rows: &[At]| hashes(kept, rows);
         if *kind == JoinKind::Full {
-            sorter.sort(due, By::Time, content)?;
-            leaving.extend(due.iter());
+            sorter.sort(due, By::Time, content, sorted)?;
+            leaving.extend(sorted.iter());
+            due.take(sorted);
         }
-        sorter.sort(due, By::Key, content)?;
-        lines.append(due, &[]);
-        due.clear();
-        bases.take(end.0, due);
-        sorter.sort(due, By::Time, content)?;
-        ready.extend(due.drain(..));
+        sorter.sort(due, By::Key, content, sorted)?;
+        lines.append(sorted, &[]);
+        bases.take(end.0, final_bases);
+        sorter.sort(final_bases, By::Time, content, sorted)?;
+        ready.extend(sorted.drain(..));
         Ok(())
     }
 
@@ -628,7 +636,7 @@ impl State for IntervalJoin {
                 match () {
                     _ if parts & IS_BASE != 0 => self.bases.put_one(entry),
                     _ if parts & IS_MEMBER != 0 && waits(row) => self.members.put_one(entry),
-                    _ if parts & IS_MEMBER != 0 => self.due.push(entry),
+                    _ if parts & IS_MEMBER != 0 => self.due.copy(&[entry]),
                     _ => {}
                 }
                 if parts & IS_LEAVING != 0 {
@@ -636,13 +644,12 @@ impl State for IntervalJoin {
                 }
             }
         }
-        let Self { due, kept, lines, leaving, sorter, .. } = self;
-        sorter.sort(due, By::Key, |rows| hashes(kept, rows))?;
-        lines.append(due, &[]);
-        due.clear();
-        let mut sorted: Vec<Entry> = std::mem::take(leaving).into();
-        sorter.sort(&mut sorted, By::Time, |rows| hashes(kept, rows))?;
-        *leaving = sorted.into();
+        let Self { due, sorted, kept, lines, leaving, sorter, .. } = self;
+        sorter.sort(due, By::Key, |rows| hashes(kept, rows), sorted)?;
+        lines.append(sorted, &[]);
+        let mut left: Vec<Entry> = std::mem::take(leaving).into();
+        sorter.sort_rows(&mut left, By::Time, |rows| hashes(kept, rows))?;
+        *leaving = left.into();
         Ok(())
     }
 
@@ -659,8 +666,8 @@ impl State for IntervalJoin {
     }
 
     fn bytes(&self) -> usize {
-        let entries = self.due.capacity() + self.ready.capacity() + self.leaving.capacity();
-        let waiting = self.members.bytes() + self.bases.bytes();
+        let entries = self.sorted.capacity() + self.ready.capacity() + self.leaving.capacity();
+        let waiting = self.members.bytes() + self.bases.bytes() + self.due.bytes() + self.final_bases.bytes();
         self.kept.bytes() + self.lines.bytes() + waiting + entries * size_of::<Entry>() + self.sorter.bytes()
     }
 

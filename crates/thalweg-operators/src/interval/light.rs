@@ -12,10 +12,23 @@ use thalweg_core::{
     snapshot::Reader,
 };
 
-use super::{
-    entry::{At, Entry},
-    lines::Lines,
-};
+use super::{asked::Asked, entry::At, kept::Kept, lines::Lines};
+
+/// Appends rows, of which these are the keys, the times, and where they lie, in this order; they are wanted once less.
+pub fn append(
+    rows: impl Iterator<Item = (u32, i64, At)> + Clone,
+    lines: &mut Lines,
+    asked: &Asked,
+    kept: &mut Kept,
+) -> Result<()> {
+    let keys: Vec<u32> = rows.clone().map(|(key, _, _)| key).collect();
+    let times: Vec<i64> = rows.clone().map(|(_, time, _)| time).collect();
+    let places: Vec<At> = rows.map(|(_, _, at)| at).collect();
+    let amounts = asked.kinds.iter().map(|kind| asked.amounts_of(kind, kept, &places));
+    lines.append_light(&keys, &times, &amounts.collect::<Result<Vec<_>>>()?);
+    kept.release_all(places);
+    Ok(())
+}
 
 /// Writes such rows of the keys for which `is_wanted` is true, with what each adds to each of so many totals.
 pub fn save(lines: &Lines, is_wanted: impl Fn(u32) -> bool, totals: usize, snapshot: &mut Snapshot) -> Result<()> {
@@ -66,9 +79,6 @@ pub fn load(rows: &RecordBatch, key_columns: usize, totals: usize, lines: &mut L
         Ok(Amounts { amounts: Addends::Narrow(amounts), counted, beyond: Vec::new() })
     });
     let amounts = amounts.collect::<Result<Vec<_>>>()?;
-    let at = At { batch: 0, row: 0 };
-    let entry = |(time, key): (&i64, u32)| Entry { time: *time, position: 0, key, rank: 0, at };
-    let entries: Vec<Entry> = numbers(times)?.values().iter().zip(keys).map(entry).collect();
-    lines.append(&entries, &amounts);
+    lines.append_light(&keys, numbers(times)?.values(), &amounts);
     Ok(())
 }

@@ -7,6 +7,7 @@ use thalweg_core::{Interval, KeyGroup, KeyGroups, Result, Timestamp, aggregate::
 use thalweg_memory::simd::prefetch;
 
 use super::{
+    due::Due,
     entry::{At, BASE, Entry},
     standing::Standing,
     totals::Running,
@@ -145,26 +146,27 @@ impl Line {
         self.others.iter_mut().for_each(|others| others.clear());
     }
 
-    /// Appends rows, or only their times, with what these of some amounts add to each of so many totals.
-    fn append(
-        &mut self,
-        entries: &[Entry],
-        is_light: bool,
-        (totals, amounts): (usize, &[Amounts]),
-        rows: Range<usize>,
-    ) {
+    /// Appends rows, with what these of some amounts add to each of so many totals.
+    fn append(&mut self, entries: &[Entry], (totals, amounts): (usize, &[Amounts]), rows: Range<usize>) {
         if self.running.len() < totals {
             self.running.resize_with(totals, Running::default);
         }
-        if !is_light {
-            self.entries.extend_from_slice(entries);
-        }
+        self.entries.extend_from_slice(entries);
         self.times.extend(entries.iter().map(|entry| entry.time));
         self.running.iter_mut().zip(amounts).for_each(|(running, amounts)| running.append(amounts, rows.clone()));
         let Some(others) = &mut self.others else { return };
         for (entries, of) in of_others(entries) {
-            others.append(entries, is_light, (totals, amounts), rows.start + of.start..rows.start + of.end);
+            others.append(entries, (totals, amounts), rows.start + of.start..rows.start + of.end);
         }
+    }
+
+    /// Appends rows of which only the times are kept, and what these of some amounts add to each of so many totals; all frames see the same.
+    fn append_light(&mut self, times: &[i64], (totals, amounts): (usize, &[Amounts]), rows: Range<usize>) {
+        if self.running.len() < totals {
+            self.running.resize_with(totals, Running::default);
+        }
+        self.times.extend_from_slice(times);
+        self.running.iter_mut().zip(amounts).for_each(|(running, amounts)| running.append(amounts, rows.clone()));
     }
 
     /// Puts rows between others, so many of which are before each.
@@ -374,6 +376,21 @@ impl Lines {
         nearest.into_iter().for_each(|nearest| self.lines[nearest].running.iter().for_each(Running::prefetch));
     }
 
+    /// Appends rows of these keys and times, as [`Lines::append`] does, where nothing else is kept of rows.
+    pub fn append_light(&mut self, keys: &[u32], times: &[i64], amounts: &[Amounts]) {
+        let mut done = 0;
+        for same in keys.chunk_by(|a, b| a == b) {
+            self.prefetch(|ahead| keys.get(done + ahead).copied());
+            let (line, rows) = (&mut self.lines[same[0] as usize], done..done + same.len());
+            self.bytes -= line.bytes();
+            line.append_light(&times[rows.clone()], (self.totals, amounts), rows);
+            done += same.len();
+            self.bytes += line.bytes();
+        }
+        self.rows += keys.len();
+        self.grown += keys.len();
+    }
+
     /// Appends rows, which are behind all of their key that are here, with what they add to each of the totals.
     pub fn append(&mut self, entries: &[Entry], amounts: &[Amounts]) {
         let mut done = 0;
@@ -381,7 +398,7 @@ impl Lines {
             self.prefetch(|ahead| entries.get(done + ahead).map(|entry| entry.key));
             let line = &mut self.lines[same[0].key as usize];
             self.bytes -= line.bytes();
-            line.append(same, self.is_light, (self.totals, amounts), done..done + same.len());
+            line.append(same, (self.totals, amounts), done..done + same.len());
             done += same.len();
             self.bytes += line.bytes();
         }
@@ -459,9 +476,9 @@ impl Lines {
     }
 
     /// Takes all rows, key by key.
-    pub fn take_all(&mut self, taken: &mut Vec<Entry>) {
+    pub fn take_all(&mut self, taken: &mut Due) {
         for key in 0..self.lines.len() {
-            taken.extend_from_slice(self.take(key).rows());
+            taken.copy(self.take(key).rows());
         }
         self.near.fill(0..0);
         self.grown = 0;

@@ -5,10 +5,10 @@
 //! * [`eager`]: both at once, with corrections
 //! * [`frame`]: which rows around a row are looked at
 //! * [`input`]: rows as they arrive
-//! * [`waiting`]: rows that wait for the watermark; [`slices`] those that do so for long
+//! * [`waiting`]: rows that wait for the watermark; [`slices`] those that do so for long, and [`due`] those that do no longer
 //! * [`index`]: rows that are looked for as they come
 //! * [`lines`]: the rows of each key, in the order of time, and [`walk`] where those of some times are; [`sweep`]: rows without an index
-//! * [`order`]: sorts rows by key and time
+//! * [`order`]: sorts rows by key and time, as [`words`]
 //! * [`kept`]: the values of rows that wait, or may be looked at, and [`spare`] the memory of those that are gone
 //! * [`followed`]: results of windows that are followed as they move on, and [`standing`] from batch to batch
 //! * [`totals`]: running totals over the rows of a key, [`sums`] what follows from these, and [`blocks`]: states of blocks of them
@@ -22,6 +22,7 @@
 pub mod asked;
 pub mod blocks;
 pub mod chunk;
+pub mod due;
 pub mod eager;
 pub mod entry;
 pub mod followed;
@@ -47,6 +48,7 @@ pub mod sweep;
 pub mod totals;
 pub mod waiting;
 pub mod walk;
+pub mod words;
 
 #[cfg(test)]
 mod tests;

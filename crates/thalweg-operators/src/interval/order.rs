@@ -5,15 +5,11 @@
 
 use std::{cmp::Ordering, ops::Range};
 
-use super::entry::{At, Entry};
-
-/// How many bits a digit has at most, and at least where more would only spread few rows: as many places as there are rows are looked
-/// through.
-const DIGIT: u32 = 12;
-const FEW_BITS: u32 = 8;
-
-/// Fewer rows than this are compared with each other.
-const FEW: usize = 64;
+use super::{
+    due::Due,
+    entry::{At, Entry},
+    words::{Words, bits},
+};
 
 /// By what rows are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,52 +35,80 @@ impl By {
 pub struct Sorter {
     short: Words<u64>,
     long: Words<u128>,
-    sorted: Vec<Entry>,
+    /// Rows that are put into another order.
+    others: Due,
 }
 
 impl Sorter {
-    /// Sorts rows. Those that are equal, which stand at no place of their own, are sorted by their content, which `hashes` tells: then the
-    /// order does not depend on how they arrived.
+    /// Sorts rows that are due; they leave. Those that are equal, which stand at no place of their own, are sorted by their content, which
+    /// `hashes` tells: then the order does not depend on how they arrived.
     pub fn sort<E>(
         &mut self,
-        entries: &mut Vec<Entry>,
+        due: &mut Due,
+        by: By,
+        hashes: impl Fn(&[At]) -> Result<Vec<u64>, E>,
+        sorted: &mut Vec<Entry>,
+    ) -> Result<(), E> {
+        sorted.clear();
+        let (spread, numbers) = (Spread::of(due, by), Numbers::of(due));
+        if spread.is_sorted || numbers.bits() > u32::BITS {
+            due.leave(sorted);
+            if spread.is_sorted {
+                return Ok(());
+            }
+            sorted.sort_unstable_by(|a, b| by.compare(a, b));
+            return tell_apart(sorted, by, hashes);
+        }
+        let mut unsure: Vec<Range<usize>> = Vec::new();
+        if spread.bits() + numbers.bits() <= u64::BITS {
+            let words = self.short.sort_due(due, &spread, numbers);
+            sorted.extend(words.iter().map(|word| *numbers.row(*word, due)));
+            ties(words, |word| word >> numbers.bits(), &mut unsure);
+        } else {
+            self.long.clear();
+            for (rows, first) in numbers.pieces(due) {
+                self.long.extend(rows.iter().zip(first..).map(|(entry, number)| {
+                    let (key, time) = spread.high(entry);
+                    (u128::from(key) << spread.of_time | u128::from(time)) << u32::BITS | u128::from(number)
+                }));
+            }
+            let words = self.long.sort_all(u32::BITS, spread.bits());
+            sorted.extend(words.iter().map(|word| *numbers.row(*word as u64, due)));
+            ties(words, |word| word >> u32::BITS, &mut unsure);
+        }
+        due.clear();
+        for rows in unsure {
+            sorted[rows.clone()].sort_unstable_by(|a, b| by.compare(a, b));
+            tell_apart(&mut sorted[rows], by, &hashes)?;
+        }
+        Ok(())
+    }
+
+    /// The order of rows that are due by key, and of those of a key by time alone; `None` if these are too far from each other.
+    pub fn by_key_and_time<'a>(&'a mut self, due: &'a Due) -> Option<ByKeyAndTime<'a>> {
+        let (spread, numbers) = (Spread::of(due, By::Key), Numbers::of(due));
+        if spread.bits() + numbers.bits() > u64::BITS {
+            return None;
+        }
+        Some(ByKeyAndTime { words: self.short.sort_due(due, &spread, numbers), due, spread, numbers })
+    }
+
+    /// The same for rows in one piece.
+    pub fn sort_rows<E>(
+        &mut self,
+        rows: &mut Vec<Entry>,
         by: By,
         hashes: impl Fn(&[At]) -> Result<Vec<u64>, E>,
     ) -> Result<(), E> {
-        let Some(Spread { earliest, of_time, of_key }) = Spread::of(entries, by) else { return Ok(()) };
-        let (bits, numbers) = (of_time + of_key, bits(entries.len() as u64 - 1));
-        if entries.len() < FEW || bits.div_ceil(DIGIT) > numbers || numbers > u32::BITS {
-            entries.sort_unstable_by(|a, b| by.compare(a, b));
-            return tell_apart(entries, by, hashes);
+        let mut others = std::mem::take(&mut self.others);
+        others.take(rows);
+        // The memory of those before goes round.
+        if rows.capacity() == 0 {
+            *rows = others.memory().next().unwrap_or_default();
         }
-        let keys = if by == By::Key { u32::MAX } else { 0 };
-        let high = |entry: &Entry| (entry.key & keys, entry.time.wrapping_sub(earliest) as u64);
-        let mut unsure: Vec<Range<usize>> = Vec::new();
-        self.sorted.clear();
-        if bits + numbers <= u64::BITS {
-            let words = entries.iter().zip(0..).map(|(entry, number)| {
-                let (key, time) = high(entry);
-                (u64::from(key) << of_time | time) << numbers | number
-            });
-            let words = self.short.sort(words, numbers, bits);
-            let number = |word: &u64| *word as usize & ((1 << numbers) - 1);
-            self.sorted.extend(words.iter().map(|word| entries[number(word)]));
-            ties(words, |word| word >> numbers, &mut unsure);
-        } else {
-            let words = entries.iter().zip(0..).map(|(entry, number)| {
-                let (key, time) = high(entry);
-                (u128::from(key) << of_time | u128::from(time)) << u32::BITS | number
-            });
-            let words = self.long.sort(words, u32::BITS, bits);
-            self.sorted.extend(words.iter().map(|word| entries[*word as u32 as usize]));
-            ties(words, |word| word >> u32::BITS, &mut unsure);
-        }
-        std::mem::swap(entries, &mut self.sorted);
-        for rows in unsure {
-            entries[rows.clone()].sort_unstable_by(|a, b| by.compare(a, b));
-            tell_apart(&mut entries[rows], by, &hashes)?;
-        }
-        Ok(())
+        let done = self.sort(&mut others, by, hashes, rows);
+        self.others = others;
+        done
     }
 
     /// The numbers of rows in the order of their keys; those of a key stay in the order that they have.
@@ -98,34 +122,94 @@ impl Sorter {
 
     /// How many bytes of memory it keeps.
     pub fn bytes(&self) -> usize {
-        self.short.bytes() + self.long.bytes() + self.sorted.capacity() * size_of::<Entry>()
+        self.short.bytes() + self.long.bytes() + self.others.bytes()
     }
-}
-
-/// How many bits a number has.
-pub fn bits(number: u64) -> u32 {
-    u64::BITS - number.leading_zeros()
 }
 
 /// By how many bits rows differ.
 struct Spread {
+    /// Whether they are in order as they stand, each at a place of its own.
+    is_sorted: bool,
     earliest: i64,
     of_time: u32,
     of_key: u32,
+    /// Which bits of a key count.
+    keys: u32,
 }
 
 impl Spread {
-    /// That of some rows; `None` if they are in order as they stand, each at a place of its own.
-    fn of(entries: &[Entry], by: By) -> Option<Self> {
-        if entries.is_sorted_by(|a, b| by.compare(a, b).is_lt()) {
-            return None;
-        }
+    fn of(due: &Due, by: By) -> Self {
         let (mut earliest, mut latest, mut largest) = (i64::MAX, i64::MIN, 0);
-        for entry in entries {
+        for entry in due.pieces().iter().flat_map(|rows| rows.iter()) {
             (earliest, latest, largest) = (earliest.min(entry.time), latest.max(entry.time), largest.max(entry.key));
         }
-        let of_key = if by == By::Key { bits(u64::from(largest)) } else { 0 };
-        Some(Self { earliest, of_time: bits(latest.wrapping_sub(earliest) as u64), of_key })
+        let (of_key, keys) = if by == By::Key { (bits(u64::from(largest)), u32::MAX) } else { (0, 0) };
+        let is_sorted = due.iter().is_sorted_by(|a, b| by.compare(a, b).is_lt());
+        Self { is_sorted, earliest, of_time: bits(latest.wrapping_sub(earliest) as u64), of_key, keys }
+    }
+
+    fn bits(&self) -> u32 {
+        self.of_time + self.of_key
+    }
+
+    /// What the highest bits of a row's word are.
+    fn high(&self, entry: &Entry) -> (u32, u64) {
+        (entry.key & self.keys, entry.time.wrapping_sub(self.earliest) as u64)
+    }
+}
+
+/// How rows that are due are numbered: by their piece, and then by their place there.
+#[derive(Clone, Copy)]
+struct Numbers {
+    of_piece: u32,
+    of_row: u32,
+}
+
+impl Numbers {
+    fn of(due: &Due) -> Self {
+        let longest = due.pieces().iter().map(Vec::len).max().unwrap_or(0);
+        let [of_piece, of_row] = [due.pieces().len(), longest].map(|count| bits(count.saturating_sub(1) as u64));
+        Self { of_piece, of_row }
+    }
+
+    fn bits(self) -> u32 {
+        self.of_piece + self.of_row
+    }
+
+    /// The pieces, and the number of the first row of each.
+    fn pieces(self, due: &Due) -> impl Iterator<Item = (&[Entry], u64)> {
+        due.pieces().iter().zip(0..).map(move |(rows, piece)| (&rows[..], piece << self.of_row))
+    }
+
+    /// The row of which the lowest bits of a word are the number.
+    #[inline]
+    fn row(self, word: u64, due: &Due) -> &Entry {
+        let lowest = |word: u64, bits: u32| word as usize & ((1 << bits) - 1);
+        &due.pieces()[lowest(word >> self.of_row, self.of_piece)][lowest(word, self.of_row)]
+    }
+}
+
+/// Rows by key, and those of a key by time alone.
+pub struct ByKeyAndTime<'a> {
+    words: &'a [u64],
+    due: &'a Due,
+    spread: Spread,
+    numbers: Numbers,
+}
+
+impl ByKeyAndTime<'_> {
+    /// The key and the time of each row, and where it lies, for so many rows at a time at most.
+    pub fn chunks(&self, most: usize) -> impl Iterator<Item = impl Iterator<Item = (u32, i64, At)> + Clone> {
+        let Self { words, due, spread: Spread { earliest, of_time, .. }, numbers } = *self;
+        words.chunks(most).map(move |words| {
+            words.iter().map(move |word| {
+                let high = word >> numbers.bits();
+                // Where a time has all bits there is one key.
+                let (key, time) =
+                    (high.checked_shr(of_time).unwrap_or(0), high & !(u64::MAX.checked_shl(of_time).unwrap_or(0)));
+                (key as u32, earliest.wrapping_add(time as i64), numbers.row(*word, due).at)
+            })
+        })
     }
 }
 
@@ -151,117 +235,17 @@ fn tell_apart<E>(entries: &mut [Entry], by: By, hashes: impl Fn(&[At]) -> Result
     Ok(())
 }
 
-/// Words that are sorted.
-#[derive(Debug)]
-pub struct Words<W> {
-    words: Vec<W>,
-    /// Where they go from.
-    other: Vec<W>,
-    /// Where the next word goes, by the value of a digit.
-    places: Vec<u32>,
-}
-
-impl<W> Default for Words<W> {
-    fn default() -> Self {
-        Self { words: Vec::new(), other: Vec::new(), places: Vec::new() }
-    }
-}
-
-/// What has digits.
-pub trait Word: Copy + Default + Ord {
-    /// The lowest bits of what is above so many.
-    fn digit(self, shift: u32, mask: usize) -> usize;
-}
-
-impl Word for u64 {
-    #[inline]
-    fn digit(self, shift: u32, mask: usize) -> usize {
-        (self >> shift) as usize & mask
-    }
-}
-
-impl Word for u128 {
-    #[inline]
-    fn digit(self, shift: u32, mask: usize) -> usize {
-        (self >> shift) as usize & mask
-    }
-}
-
-impl<W: Word> Words<W> {
-    /// Sorts words by so many of their bits above the lowest ones, the lowest digit first. Of words that are the same there the smaller one
-    /// comes before.
-    pub fn sort(&mut self, words: impl Iterator<Item = W>, lowest: u32, of: u32) -> &[W] {
-        self.words.clear();
-        self.words.extend(words);
-        if self.words.len() < FEW {
-            self.words.sort_unstable();
-            return &self.words;
+impl Words<u64> {
+    /// Sorts rows that are due: keys above times, above the rows' numbers.
+    fn sort_due(&mut self, due: &Due, spread: &Spread, numbers: Numbers) -> &[u64] {
+        self.clear();
+        for (rows, first) in numbers.pieces(due) {
+            self.extend(rows.iter().zip(first..).map(|(entry, number)| {
+                let (key, time) = spread.high(entry);
+                (u64::from(key).wrapping_shl(spread.of_time) | time) << numbers.bits() | number
+            }));
         }
-        self.other.clear();
-        self.other.resize(self.words.len(), W::default());
-        let widest = bits(self.words.len() as u64).clamp(FEW_BITS, DIGIT);
-        let digits = of.div_ceil(widest);
-        let mut shift = lowest;
-        for digit in 0..digits {
-            // All digits have about as many bits.
-            let width = of / digits + u32::from(digit < of % digits);
-            scatter(&self.words, &mut self.other, &mut self.places, shift, width);
-            std::mem::swap(&mut self.words, &mut self.other);
-            shift += width;
-        }
-        &self.words
-    }
-
-    /// The same for words that are nearly in order but for their highest bits: only by these, and then the few that stand too far behind move.
-    /// Sorts by all bits if they are not few.
-    pub fn sort_nearly(&mut self, words: impl Iterator<Item = W>, lowest: u32, of: u32, highest: u32) -> (&[W], bool) {
-        self.sort(words, lowest + of - highest, highest);
-        let is_sorted = insert(&mut self.words);
-        if !is_sorted {
-            let words = std::mem::take(&mut self.words);
-            self.sort(words.iter().copied(), lowest, of);
-        }
-        (&self.words, is_sorted)
-    }
-
-    /// How many bytes of memory it keeps.
-    pub fn bytes(&self) -> usize {
-        (self.words.capacity() + self.other.capacity()) * size_of::<W>() + self.places.capacity() * size_of::<u32>()
-    }
-}
-
-/// Sorts words where each is few places behind its own, on the average; whether all are.
-fn insert<W: Copy + Ord>(words: &mut [W]) -> bool {
-    let mut left = 2 * words.len();
-    for place in 1..words.len() {
-        let word = words[place];
-        let before = words[..place].iter().rev().take(left).take_while(|other| **other > word).count();
-        if before > 0 {
-            words.copy_within(place - before..place, place - before + 1);
-            words[place - before] = word;
-            left -= before;
-            if left == 0 {
-                return false;
-            }
-        }
-    }
-    true
-}
-
-/// Puts words in the order of a digit.
-fn scatter<W: Word>(words: &[W], sorted: &mut [W], places: &mut Vec<u32>, shift: u32, width: u32) {
-    places.clear();
-    places.resize(1 << width, 0);
-    let (places, mask) = (places.as_mut_slice(), (1 << width) - 1);
-    words.iter().for_each(|word| places[word.digit(shift, mask)] += 1);
-    let mut before = 0;
-    for place in &mut *places {
-        before += std::mem::replace(place, before);
-    }
-    for word in words {
-        let place = &mut places[word.digit(shift, mask)];
-        sorted[*place as usize] = *word;
-        *place += 1;
+        self.sort_all(numbers.bits(), spread.bits())
     }
 }
 
@@ -270,7 +254,10 @@ mod tests {
     use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
     use super::{
-        super::entry::{At, BASE},
+        super::{
+            entry::{At, BASE},
+            words::FEW,
+        },
         *,
     };
 
@@ -294,7 +281,7 @@ mod tests {
             for by in [By::Time, By::Key] {
                 let mut sorted = rows.clone();
                 let hashes = |places: &[At]| Ok::<_, ()>(places.iter().map(|at| u64::from(!at.row)).collect());
-                sorter.sort(&mut sorted, by, hashes).unwrap();
+                sorter.sort_rows(&mut sorted, by, hashes).unwrap();
                 let mut expected = rows.clone();
                 expected.sort_by(|a, b| by.compare(a, b).then(b.at.cmp(&a.at)));
                 assert_eq!(sorted, expected, "seed {seed}, {by:?}");
@@ -308,21 +295,34 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_nearly_in_order_are_sorted_and_others_too() {
-        for (seed, disorder) in (0..60).zip([1, 5, 5_000].into_iter().cycle()) {
+    fn rows_that_are_due_in_pieces_are_sorted_by_key_and_time_alone() {
+        for seed in 0..100 {
             let random = &mut StdRng::seed_from_u64(seed);
-            let count = *[0, 1, FEW as u64, 4_000].choose(random).unwrap();
-            let word = |number: u64| {
-                let time = number + random.random_range(0..disorder);
-                (random.random_range(0..7) << 20 | time) << 12 | number
+            let spans = [1, 50, 5_000, 1 << 40, i64::MAX];
+            let (span, keys) = (*spans.choose(random).unwrap(), *[1, 7, 100_000].choose(random).unwrap());
+            let mut due = Due::default();
+            for piece in 0..random.random_range(0..9_u32) {
+                let count = *[1, 30, 900].choose(random).unwrap();
+                let entry = |row: u32| Entry {
+                    time: i64::MIN / 2 + random.random_range(0..span),
+                    position: 0,
+                    key: random.random_range(0..keys),
+                    rank: 0,
+                    at: At { batch: piece, row },
+                };
+                due.take(&mut (0..count).map(entry).collect());
+            }
+            let mut expected: Vec<_> = due.iter().map(|entry| (entry.key, entry.time, entry.at)).collect();
+            expected.sort();
+            let mut sorter = Sorter::default();
+            let Some(sorted) = sorter.by_key_and_time(&due) else {
+                assert!(span > 5_000, "seed {seed}: they fit");
+                continue;
             };
-            let words: Vec<u64> = (0..count).map(word).collect();
-            let mut sorted = words.clone();
-            sorted.sort_unstable();
-            let mut sorter = Words::default();
-            let (found, were_nearly) = sorter.sort_nearly(words.into_iter(), 12, 23, 3);
-            assert_eq!(found, sorted, "seed {seed}");
-            assert!(count < 4_000 || were_nearly == (disorder < 5_000), "seed {seed}");
+            let mut found: Vec<_> = sorted.chunks(100).flatten().collect();
+            assert!(found.is_sorted_by_key(|(key, time, _)| (*key, *time)), "seed {seed}");
+            found.sort();
+            assert_eq!(found, expected, "seed {seed}");
         }
     }
 
@@ -332,7 +332,7 @@ mod tests {
         let mut entries =
             vec![entry(1, BASE, 0, 0), entry(1, 0, 9, 1), entry(1, 0, 2, 2), entry(0, BASE, 5, 3), entry(1, 0, 9, 4)];
         let hashes = |places: &[At]| Ok::<_, ()>(places.iter().map(|at| 100 - u64::from(at.row)).collect());
-        Sorter::default().sort(&mut entries, By::Time, hashes).unwrap();
+        Sorter::default().sort_rows(&mut entries, By::Time, hashes).unwrap();
         assert_eq!(entries.iter().map(|entry| entry.at.row).collect::<Vec<_>>(), [3, 2, 4, 1, 0]);
     }
 }

@@ -13,6 +13,7 @@ use thalweg_core::{
 use super::{
     asked::{Asked, Looked},
     chunk::Chunk,
+    due::Due,
     entry::{Arrived, At, BASE, Entry},
     frame::{Frame, Spared},
     input::{Arrivals, Input},
@@ -69,7 +70,11 @@ pub struct Over {
     members: Waiting,
     /// Rows of the first input that wait for those that they see.
     bases: Waiting,
-    pub(super) due: Vec<Entry>,
+    pub(super) due: Due,
+    /// Those in the order of their keys, while they are put into lines.
+    sorted: Vec<Entry>,
+    /// Rows of the first input that see no more rows.
+    final_bases: Due,
     /// Rows whose results are next, in the order of time.
     pub(super) ready: Vec<Entry>,
     pub(super) done: usize,
@@ -187,7 +192,9 @@ impl Over {
             may_be_light,
             members: Waiting::default(),
             bases: Waiting::default(),
-            due: Vec::new(),
+            due: Due::default(),
+            sorted: Vec::new(),
+            final_bases: Due::default(),
             ready: Vec::new(),
             done: 0,
             chunk: Chunk::default(),
@@ -208,10 +215,10 @@ impl Over {
         let ahead = Interval(self.ahead);
         self.reached = next(self.reached, self.goes_to, &mut self.members, (&mut self.bases, ahead));
         let final_before = self.final_before();
-        let Self { kept, members, bases, due, ready, sorter, .. } = self;
+        let Self { kept, members, bases, due, final_bases, ready, sorter, .. } = self;
         members.take(self.reached.0, due);
-        bases.take(final_before.0, ready);
-        sorter.sort(ready, By::Time, |rows| hashes(kept, rows))?;
+        bases.take(final_before.0, final_bases);
+        sorter.sort(final_bases, By::Time, |rows| hashes(kept, rows), ready)?;
         self.is_swept = self.is_swept_at_once()?;
         if self.is_swept { Ok(()) } else { self.append() }
     }
@@ -242,19 +249,28 @@ impl Over {
 
     /// Appends the rows that are due to those of their keys.
     pub(super) fn append(&mut self) -> Result<()> {
-        let Self { due, kept, lines, sorter, asked, may_be_light, batch_rows, .. } = self;
-        sorter.sort(due, By::Key, |rows| hashes(kept, rows))?;
-        for first in (0..due.len()).step_by(TOGETHER) {
-            let some = first..due.len().min(first + TOGETHER);
-            lines.append(&due[some.clone()], &asked.amounts(kept, due, some)?);
+        let Self { due, sorted, kept, lines, sorter, asked, may_be_light, batch_rows, .. } = self;
+        if lines.is_light()
+            && let Some(rows) = sorter.by_key_and_time(due)
+        {
+            rows.chunks(TOGETHER).try_for_each(|rows| light::append(rows, lines, asked, kept))?;
+            due.clear();
+            return Ok(());
         }
+        sorter.sort(due, By::Key, |rows| hashes(kept, rows), sorted)?;
         if lines.is_light() {
-            kept.release_all(due.iter().map(|entry| entry.at));
-        } else if *may_be_light && lines.rows() > *batch_rows {
+            let known = |entry: &Entry| (entry.key, entry.time, entry.at);
+            let mut chunks = sorted.chunks(TOGETHER).map(|rows| rows.iter().map(known));
+            return chunks.try_for_each(|rows| light::append(rows, lines, asked, kept));
+        }
+        for first in (0..sorted.len()).step_by(TOGETHER) {
+            let some = first..sorted.len().min(first + TOGETHER);
+            lines.append(&sorted[some.clone()], &asked.amounts(kept, sorted, some)?);
+        }
+        if *may_be_light && lines.rows() > *batch_rows {
             // There are too many for the caches, and for being sorted with each batch.
             lines.lighten(|rows| kept.release_all(rows.iter().map(|entry| entry.at)));
         }
-        due.clear();
         Ok(())
     }
 
@@ -535,7 +551,7 @@ impl Over {
                 let (entry, parts) = (saved.entry(row, key, batch), saved.parts(row));
                 match () {
                     _ if parts & IS_MEMBER == 0 => {}
-                    _ if is_eager || entry.time < reached.0 => self.due.push(entry),
+                    _ if is_eager || entry.time < reached.0 => self.due.copy(&[entry]),
                     _ => self.members.put_one(entry),
                 }
                 bases.extend((parts & IS_BASE != 0).then_some(entry));
@@ -602,8 +618,8 @@ impl State for Over {
     }
 
     fn bytes(&self) -> usize {
-        let entries = self.due.capacity() + self.ready.capacity();
-        let waiting = self.members.bytes() + self.bases.bytes();
+        let entries = self.sorted.capacity() + self.ready.capacity();
+        let waiting = self.members.bytes() + self.bases.bytes() + self.due.bytes() + self.final_bases.bytes();
         self.kept.bytes()
             + self.lines.bytes()
             + self.sweep.as_ref().map_or(0, Sweep::bytes)

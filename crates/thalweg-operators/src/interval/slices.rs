@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use thalweg_core::Timestamp;
 use thalweg_memory::simd::prefetch;
 
-use super::{entry::Entry, waiting::Run};
+use super::{due::Due, entry::Entry, waiting::Run};
 
 /// There are no more slices than this; rows of later times wait as they came.
 const MOST: usize = 4096;
@@ -26,19 +26,15 @@ const UNLIKE: i64 = 8;
 const LONG: i64 = 4;
 
 /// Moves the rows with a time before `end`. Nobody could foretell a branch here.
-pub fn split(rows: &mut Vec<Entry>, end: i64, due: &mut Vec<Entry>) {
-    let Some(first) = rows.first().copied() else { return };
-    let (mut stay, mut taken) = (0, due.len());
-    due.resize(taken + rows.len(), first);
+pub fn split(rows: &mut Vec<Entry>, end: i64, due: &mut Due) {
+    let mut stay = 0;
     for row in 0..rows.len() {
         let entry = rows[row];
-        (rows[stay], due[taken]) = (entry, entry);
-        let is_due = entry.time < end;
-        taken += usize::from(is_due);
-        stay += usize::from(!is_due);
+        (rows[row], rows[stay]) = (rows[stay], entry);
+        stay += usize::from(entry.time >= end);
     }
+    due.copy(&rows[stay..]);
     rows.truncate(stay);
-    due.truncate(taken);
 }
 
 /// Slices of one length, one after the other.
@@ -149,22 +145,23 @@ impl Slices {
     }
 
     /// Takes the rows with a time before `end`.
-    pub fn take(&mut self, end: i64, due: &mut Vec<Entry>) {
-        let Self { slices, first, width, spare, .. } = self;
-        while *first < end >> *width
-            && let Some(mut slice) = slices.pop_front()
+    pub fn take(&mut self, end: i64, due: &mut Due) {
+        while self.first < end >> self.width
+            && let Some(mut slice) = self.slices.pop_front()
         {
-            match due.is_empty() {
-                true => std::mem::swap(due, &mut slice),
-                false => due.append(&mut slice),
-            }
-            if spare.len() < SPARE {
-                spare.push(slice);
-            }
-            *first += 1;
+            due.take(&mut slice);
+            self.keep(slice);
+            self.first += 1;
         }
-        if let Some(slice) = slices.front_mut().filter(|_| *first == end >> *width) {
+        if let Some(slice) = self.slices.front_mut().filter(|_| self.first == end >> self.width) {
             split(slice, end, due);
+        }
+    }
+
+    /// Takes memory for rows to come.
+    pub fn keep(&mut self, memory: Vec<Entry>) {
+        if memory.capacity() > 0 && self.spare.len() < SPARE {
+            self.spare.push(memory);
         }
     }
 

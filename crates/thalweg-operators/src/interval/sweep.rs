@@ -14,10 +14,11 @@ use thalweg_plan::node::FrameBounds;
 use super::{
     asked::Asked,
     chunk::Chunk,
+    due::Due,
     entry::{At, Entry},
     kept::Kept,
     lines::Line,
-    order::{Words, bits},
+    words::{Words, bits},
 };
 
 /// What it costs to sort a row that has been sorted before, to put a row among those of its key in place of sorting it, and to go over from
@@ -128,21 +129,18 @@ impl Sweep {
     }
 
     /// Takes rows, which may be seen.
-    pub fn put(&mut self, rows: &mut Vec<Entry>) {
-        self.grown += rows.len();
-        if self.rows.len() < rows.len() {
-            std::mem::swap(&mut self.rows, rows);
-        }
-        self.rows.append(rows);
+    pub fn put(&mut self, due: &mut Due) {
+        self.grown += due.len();
+        due.leave(&mut self.rows);
     }
 
     /// Gives all rows away.
-    pub fn give(&mut self, others: &mut Vec<Entry>) {
-        others.append(&mut self.rows);
+    pub fn give(&mut self, others: &mut Due) {
+        others.take(&mut self.rows);
     }
 
     /// Rows are by key from now on, and not here.
-    pub fn end(&mut self, others: &mut Vec<Entry>) {
+    pub fn end(&mut self, others: &mut Due) {
         self.give(others);
         (self.is_on, self.regret) = (false, 0);
     }

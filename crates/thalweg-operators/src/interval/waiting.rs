@@ -12,6 +12,7 @@ use thalweg_core::{Interval, Timestamp};
 use thalweg_memory::{kernels::bounds::bounds, simd::Level};
 
 use super::{
+    due::Due,
     entry::{Arrived, Entry},
     slices::{Slices, split},
 };
@@ -139,12 +140,18 @@ impl Waiting {
         (step < end).then_some(step)
     }
 
-    /// Takes the rows with a time before `end`.
-    pub fn take(&mut self, end: i64, due: &mut Vec<Entry>) {
+    /// Takes the rows with a time before `end`, for the memory of those that were taken before.
+    pub fn take(&mut self, end: i64, due: &mut Due) {
         let before = due.len();
         let Self { runs, slices, spare, unused, .. } = self;
         if *unused > 0 {
             spare.pop();
+        }
+        for memory in due.memory() {
+            match memory.capacity() {
+                RUN if spare.len() < SPARE => spare.push(memory),
+                _ => slices.keep(memory),
+            }
         }
         slices.go(end);
         runs.extend(slices.others());
@@ -162,7 +169,7 @@ impl Waiting {
             if splits < PATIENCE && run.splits == PATIENCE {
                 slices.divide(run);
             }
-            if run.entries.is_empty() && spare.len() < SPARE {
+            if run.entries.is_empty() && run.entries.capacity() > 0 && spare.len() < SPARE {
                 spare.push(std::mem::take(&mut run.entries));
             }
             !run.entries.is_empty()
@@ -221,12 +228,12 @@ impl Run {
     }
 
     /// Takes the rows with a time before `end`.
-    pub fn take(&mut self, end: i64, due: &mut Vec<Entry>) {
+    pub fn take(&mut self, end: i64, due: &mut Due) {
         if self.span.0 >= end {
             return;
         }
         if self.span.1 < end {
-            due.append(&mut self.entries);
+            due.take(&mut self.entries);
             return;
         }
         self.splits += 1;
@@ -236,7 +243,8 @@ impl Run {
         }
         if self.is_sorted {
             let stay = self.entries.partition_point(|entry| entry.time >= end);
-            due.extend(self.entries.drain(stay..));
+            due.copy(&self.entries[stay..]);
+            self.entries.truncate(stay);
             self.span.0 = self.entries.last().map_or(i64::MAX, |entry| entry.time);
             return;
         }
@@ -254,11 +262,21 @@ mod tests {
         *,
     };
 
+    /// The rows before a time, in order.
+    fn take(waiting: &mut Waiting, end: i64, due: &mut Due) -> Vec<Entry> {
+        waiting.take(end, due);
+        let mut taken = Vec::new();
+        due.leave(&mut taken);
+        taken.sort_by(Entry::by_time);
+        taken
+    }
+
     #[test]
     fn all_that_is_due_leaves_and_nothing_else() {
         for seed in 0..8 {
             let mut random = StdRng::seed_from_u64(seed);
             let (mut waiting, mut twin, mut end, mut most) = (Waiting::default(), Vec::new(), 0, 0);
+            let mut memory = Due::default();
             // Rows that come long before they are due, and time that leaps, or goes slower and slower.
             let (far, leaps) = ([0.0, 0.01][seed as usize % 2], [0.0, 0.05, 0.3][seed as usize % 3]);
             for row in 0..60_000 {
@@ -276,11 +294,9 @@ mod tests {
                 if random.random_bool(0.005) {
                     let leap = if random.random_bool(leaps) { 1_000_000 } else { 2_000 / (1 + i64::from(row) / 6_000) };
                     end += random.random_range(0..leap);
-                    let mut due = Vec::new();
-                    waiting.take(end, &mut due);
+                    let due = take(&mut waiting, end, &mut memory);
                     let (mut expected, left): (Vec<_>, Vec<_>) = twin.into_iter().partition(|entry| entry.time < end);
                     twin = left;
-                    due.sort_by(Entry::by_time);
                     expected.sort_by(Entry::by_time);
                     assert_eq!(due, expected, "seed {seed}");
                     assert_eq!((waiting.rows(), waiting.iter().count()), (twin.len(), twin.len()));
@@ -288,8 +304,7 @@ mod tests {
                 }
             }
             assert!(most > 5, "some waited long");
-            let mut due = Vec::new();
-            waiting.take(i64::MAX, &mut due);
+            let due = take(&mut waiting, i64::MAX, &mut memory);
             assert_eq!((due.len(), waiting.rows()), (twin.len(), 0));
         }
     }
@@ -304,14 +319,14 @@ mod tests {
                 let at = At { batch: 0, row: 0 };
                 waiting.put_one(Entry { time: time * 10, position: time, key: 0, rank: BASE, at });
                 if time == first / 2 && waiting.rows() < first as usize {
-                    (0..20).for_each(|end| waiting.take(end, &mut Vec::new()));
+                    (0..20).for_each(|end| drop(take(&mut waiting, end, &mut Due::default())));
                 }
             }
             let (mut reached, mut steps) = (20, 0);
             while let Some(step) = waiting.step(reached, i64::MAX) {
                 let apart: usize = waiting.runs.iter().map(|run| run.entries.len()).sum();
                 assert!(apart <= DUE, "{apart} rows have no slice");
-                waiting.take(step, &mut Vec::new());
+                take(&mut waiting, step, &mut Due::default());
                 (reached, steps) = (step, steps + 1);
             }
             assert!((100..3_000).contains(&steps), "{steps}");
@@ -331,7 +346,7 @@ mod tests {
             // Time goes slowly or not at all first.
             for end in 0..[0, 40][seed as usize % 2] {
                 (0..20).for_each(|_| put(&mut waiting, row, end + random.random_range(0..300)));
-                waiting.take(end, &mut Vec::new());
+                drop(take(&mut waiting, end, &mut Due::default()));
                 (row, reached) = (row + 20, end);
             }
             let before = waiting.rows();
@@ -343,8 +358,7 @@ mod tests {
             while reached < end {
                 let step = waiting.step(reached, end).unwrap_or(end);
                 assert!(step > reached && step <= end);
-                let mut due = Vec::new();
-                waiting.take(step, &mut due);
+                let due = take(&mut waiting, step, &mut Due::default());
                 assert!(due.iter().all(|entry| entry.time < step));
                 (steps, largest, reached) = (steps + 1, largest.max(due.len()), step);
             }

@@ -110,13 +110,12 @@ impl EagerOver {
     }
 
     /// Puts rows among those of their keys.
-    fn insert(&mut self, rows: Vec<Entry>) -> Result<()> {
+    fn insert(&mut self, mut rows: Vec<Entry>) -> Result<()> {
         let Self { over, answers, put_off, changes_from, seen_from, .. } = self;
         let Over { due, kept, lines, sorter, asked, .. } = over;
-        *due = rows;
-        sorter.sort(due, By::Key, |rows| hashes(kept, rows))?;
+        sorter.sort_rows(&mut rows, By::Key, |rows| hashes(kept, rows))?;
         let (mut inserted, mut places, mut others, mut taken) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for same in due.chunk_by(|a, b| a.key == b.key) {
+        for same in rows.chunk_by(|a, b| a.key == b.key) {
             // Where rows come in order, none that was answered sees those that follow.
             let last = answers.last(same[0].key);
             let changes = |row: &&Entry| last.is_some_and(|last| row.time.saturating_add(seen_from.0) <= last);
@@ -133,8 +132,8 @@ impl EagerOver {
         }
         let amounts = asked.amounts(kept, &inserted, 0..inserted.len())?;
         lines.insert(&inserted, &places, &amounts);
-        *due = others;
-        due.append(&mut taken);
+        due.copy(&others);
+        due.copy(&taken);
         over.append()
     }
 
@@ -184,7 +183,7 @@ impl EagerOver {
     fn look_again(&mut self, some: Vec<Entry>) -> Result<()> {
         let Over { kept, sorter, ready, .. } = &mut self.over;
         ready.extend(some);
-        sorter.sort(ready, By::Time, |rows| hashes(kept, rows))
+        sorter.sort_rows(ready, By::Time, |rows| hashes(kept, rows))
     }
 
     /// Looks on at what rows see, and has the results that are new go out; whether a batch of rows was finished.
@@ -291,7 +290,7 @@ impl Operator for EagerOver {
         // Rows that came together see each other from the first.
         self.over.ready.extend(&rows[arrived.bases.clone()]);
         let Over { ready, kept, sorter, .. } = &mut self.over;
-        sorter.sort(ready, By::Time, |rows| hashes(kept, rows))?;
+        sorter.sort_rows(ready, By::Time, |rows| hashes(kept, rows))?;
         if arrived.is_seen {
             self.insert(rows)?;
         }

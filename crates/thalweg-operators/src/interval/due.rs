@@ -1,0 +1,127 @@
+//! Rows that are due.
+
+use super::entry::Entry;
+
+/// So few rows are copied; more leave in the memory in which they waited. (Tests have few rows.)
+const FEW: usize = if cfg!(test) { 4 } else { 256 };
+
+/// Rows that are due, in no order: in the memory in which they waited.
+#[derive(Debug, Default)]
+pub struct Due {
+    /// The first has those that were copied, if there is one.
+    pieces: Vec<Vec<Entry>>,
+    rows: usize,
+    /// Memory of rows that have left.
+    empty: Vec<Vec<Entry>>,
+}
+
+impl Due {
+    /// Takes rows, and their memory if they are many.
+    pub fn take(&mut self, rows: &mut Vec<Entry>) {
+        if rows.len() < FEW {
+            self.copy(rows);
+            rows.clear();
+        } else {
+            self.copied();
+            self.rows += rows.len();
+            self.pieces.push(std::mem::take(rows));
+        }
+    }
+
+    /// Takes copies of rows.
+    pub fn copy(&mut self, rows: &[Entry]) {
+        self.rows += rows.len();
+        self.copied().extend_from_slice(rows);
+    }
+
+    fn copied(&mut self) -> &mut Vec<Entry> {
+        if self.pieces.is_empty() {
+            self.pieces.push(Vec::new());
+        }
+        &mut self.pieces[0]
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The rows, in pieces.
+    pub fn pieces(&self) -> &[Vec<Entry>] {
+        &self.pieces
+    }
+
+    /// The rows.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry> + Clone {
+        self.pieces.iter().flatten()
+    }
+
+    /// All rows leave.
+    pub fn leave(&mut self, others: &mut Vec<Entry>) {
+        if others.is_empty()
+            && let [rows] | [_, rows] = &mut self.pieces[..]
+            && rows.len() == self.rows
+        {
+            std::mem::swap(rows, others);
+        }
+        self.pieces.iter_mut().for_each(|rows| others.append(rows));
+        self.clear();
+    }
+
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
+        self.rows = 0;
+        self.pieces.iter_mut().for_each(Vec::clear);
+        self.empty.extend(self.pieces.drain(self.pieces.len().min(1)..));
+    }
+
+    /// Memory of rows that have left.
+    pub fn memory(&mut self) -> impl Iterator<Item = Vec<Entry>> {
+        self.empty.drain(..)
+    }
+
+    /// How many bytes of memory they take.
+    pub fn bytes(&self) -> usize {
+        self.pieces.iter().chain(&self.empty).map(|rows| rows.capacity() * size_of::<Entry>()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::entry::{At, BASE},
+        *,
+    };
+
+    fn rows(times: std::ops::Range<i64>) -> Vec<Entry> {
+        let at = At { batch: 0, row: 0 };
+        times.map(|time| Entry { time, position: 0, key: 0, rank: BASE, at }).collect()
+    }
+
+    #[test]
+    fn many_rows_leave_in_their_memory_and_few_are_copied() {
+        let (mut due, mut many, mut few) = (Due::default(), rows(0..FEW as i64), rows(90..92));
+        let memory = many.as_ptr();
+        due.take(&mut few);
+        due.take(&mut many);
+        due.copy(&rows(70..73));
+        assert_eq!((due.len(), few.len(), many.len()), (FEW + 5, 0, 0));
+        assert!(few.capacity() > 0 && many.capacity() == 0);
+        let mut left = Vec::new();
+        due.leave(&mut left);
+        let mut expected = [rows(90..92), rows(70..73), rows(0..FEW as i64)].concat();
+        assert_eq!(left, expected);
+        assert!(due.is_empty() && due.memory().any(|rows| rows.as_ptr() == memory));
+        // Those of one piece need not be copied.
+        let memory = expected.as_ptr();
+        due.take(&mut expected);
+        left.clear();
+        due.leave(&mut left);
+        assert_eq!((left.as_ptr(), left.len()), (memory, FEW + 5));
+    }
+}

@@ -1,0 +1,170 @@
+//! Words that are sorted digit by digit.
+
+/// How many bits a digit has at most, and at least where more would only spread few rows: as many places as there are rows are looked
+/// through.
+const DIGIT: u32 = 12;
+const FEW_BITS: u32 = 8;
+
+/// Fewer words than this are compared with each other.
+pub const FEW: usize = 64;
+
+/// How many bits a number has.
+pub fn bits(number: u64) -> u32 {
+    u64::BITS - number.leading_zeros()
+}
+
+/// Words that are sorted.
+#[derive(Debug)]
+pub struct Words<W> {
+    words: Vec<W>,
+    /// Where they go from.
+    other: Vec<W>,
+    /// Where the next word goes, by the value of a digit.
+    places: Vec<u32>,
+}
+
+impl<W> Default for Words<W> {
+    fn default() -> Self {
+        Self { words: Vec::new(), other: Vec::new(), places: Vec::new() }
+    }
+}
+
+/// What has digits.
+pub trait Word: Copy + Default + Ord {
+    /// The lowest bits of what is above so many.
+    fn digit(self, shift: u32, mask: usize) -> usize;
+}
+
+impl Word for u64 {
+    #[inline]
+    fn digit(self, shift: u32, mask: usize) -> usize {
+        (self >> shift) as usize & mask
+    }
+}
+
+impl Word for u128 {
+    #[inline]
+    fn digit(self, shift: u32, mask: usize) -> usize {
+        (self >> shift) as usize & mask
+    }
+}
+
+impl<W: Word> Words<W> {
+    /// Forgets all words.
+    pub fn clear(&mut self) {
+        self.words.clear();
+    }
+
+    /// Takes more words.
+    pub fn extend(&mut self, words: impl Iterator<Item = W>) {
+        self.words.extend(words);
+    }
+
+    /// Sorts words by so many of their bits above the lowest ones, the lowest digit first. Of words that are the same there the smaller one
+    /// comes before.
+    pub fn sort(&mut self, words: impl Iterator<Item = W>, lowest: u32, of: u32) -> &[W] {
+        self.clear();
+        self.extend(words);
+        self.sort_all(lowest, of)
+    }
+
+    /// The same for those that were taken.
+    pub fn sort_all(&mut self, lowest: u32, of: u32) -> &[W] {
+        let numbers = bits(self.words.len() as u64);
+        let widest = numbers.clamp(FEW_BITS, DIGIT);
+        let digits = of.div_ceil(widest);
+        if self.words.len() < FEW || digits > numbers {
+            self.words.sort_unstable();
+            return &self.words;
+        }
+        self.other.clear();
+        self.other.resize(self.words.len(), W::default());
+        let mut shift = lowest;
+        for digit in 0..digits {
+            // All digits have about as many bits.
+            let width = of / digits + u32::from(digit < of % digits);
+            scatter(&self.words, &mut self.other, &mut self.places, shift, width);
+            std::mem::swap(&mut self.words, &mut self.other);
+            shift += width;
+        }
+        &self.words
+    }
+
+    /// The same for words that are nearly in order but for their highest bits: only by these, and then the few that stand too far behind move.
+    /// Sorts by all bits if they are not few.
+    pub fn sort_nearly(&mut self, words: impl Iterator<Item = W>, lowest: u32, of: u32, highest: u32) -> (&[W], bool) {
+        self.sort(words, lowest + of - highest, highest);
+        let is_sorted = insert(&mut self.words);
+        if !is_sorted {
+            let words = std::mem::take(&mut self.words);
+            self.sort(words.iter().copied(), lowest, of);
+        }
+        (&self.words, is_sorted)
+    }
+
+    /// How many bytes of memory it keeps.
+    pub fn bytes(&self) -> usize {
+        (self.words.capacity() + self.other.capacity()) * size_of::<W>() + self.places.capacity() * size_of::<u32>()
+    }
+}
+
+/// Sorts words where each is few places behind its own, on the average; whether all are.
+fn insert<W: Copy + Ord>(words: &mut [W]) -> bool {
+    let mut left = 2 * words.len();
+    for place in 1..words.len() {
+        let word = words[place];
+        let before = words[..place].iter().rev().take(left).take_while(|other| **other > word).count();
+        if before > 0 {
+            words.copy_within(place - before..place, place - before + 1);
+            words[place - before] = word;
+            left -= before;
+            if left == 0 {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Puts words in the order of a digit.
+fn scatter<W: Word>(words: &[W], sorted: &mut [W], places: &mut Vec<u32>, shift: u32, width: u32) {
+    places.clear();
+    places.resize(1 << width, 0);
+    let (places, mask) = (places.as_mut_slice(), (1 << width) - 1);
+    words.iter().for_each(|word| places[word.digit(shift, mask)] += 1);
+    let mut before = 0;
+    for place in &mut *places {
+        before += std::mem::replace(place, before);
+    }
+    for word in words {
+        let place = &mut places[word.digit(shift, mask)];
+        sorted[*place as usize] = *word;
+        *place += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
+
+    use super::*;
+
+    #[test]
+    fn words_that_are_nearly_in_order_are_sorted_and_others_too() {
+        for (seed, disorder) in (0..60).zip([1, 5, 5_000].into_iter().cycle()) {
+            let random = &mut StdRng::seed_from_u64(seed);
+            let count = *[0, 1, FEW as u64, 4_000].choose(random).unwrap();
+            let word = |number: u64| {
+                let time = number + random.random_range(0..disorder);
+                (random.random_range(0..7) << 20 | time) << 12 | number
+            };
+            let words: Vec<u64> = (0..count).map(word).collect();
+            let mut sorted = words.clone();
+            sorted.sort_unstable();
+            let mut sorter = Words::default();
+            let (found, were_nearly) = sorter.sort_nearly(words.into_iter(), 12, 23, 3);
+            assert_eq!(found, sorted, "seed {seed}");
+            assert!(count < 4_000 || were_nearly == (disorder < 5_000), "seed {seed}");
+        }
+    }
+}
