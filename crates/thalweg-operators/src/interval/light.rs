@@ -16,14 +16,12 @@ use super::{asked::Asked, entry::At, kept::Kept, lines::Lines};
 
 /// Appends rows, of which these are the keys, the times, and where they lie, in this order; they are wanted once less.
 pub fn append(
-    rows: impl Iterator<Item = (u32, i64, At)> + Clone,
+    rows: impl Iterator<Item = (u32, i64, At)>,
     lines: &mut Lines,
     asked: &Asked,
     kept: &mut Kept,
 ) -> Result<()> {
-    let keys: Vec<u32> = rows.clone().map(|(key, _, _)| key).collect();
-    let times: Vec<i64> = rows.clone().map(|(_, time, _)| time).collect();
-    let places: Vec<At> = rows.map(|(_, _, at)| at).collect();
+    let (keys, times, places): (Vec<u32>, Vec<i64>, Vec<At>) = rows.collect();
     let amounts = asked.kinds.iter().map(|kind| asked.amounts_of(kind, kept, &places));
     lines.append_light(&keys, &times, &amounts.collect::<Result<Vec<_>>>()?);
     kept.release_all(places);

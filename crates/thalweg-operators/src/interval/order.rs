@@ -199,7 +199,7 @@ pub struct ByKeyAndTime<'a> {
 
 impl ByKeyAndTime<'_> {
     /// The key and the time of each row, and where it lies, for so many rows at a time at most.
-    pub fn chunks(&self, most: usize) -> impl Iterator<Item = impl Iterator<Item = (u32, i64, At)> + Clone> {
+    pub fn chunks(&self, most: usize) -> impl Iterator<Item = impl Iterator<Item = (u32, i64, At)>> {
         let Self { words, due, spread: Spread { earliest, of_time, .. }, numbers } = *self;
         words.chunks(most).map(move |words| {
             words.iter().map(move |word| {
