@@ -191,10 +191,11 @@ impl Options {
     }
 }
 
-/// Reads a span of time as Flink writes them: a whole number and a unit, `5 s`, `200ms`, `1 min`, `2 hours`, `1 d`.
+/// Reads a span of time as Flink writes them: a number and a unit, `5 s`, `200ms`, `1 min`, `2 hours`, `1 d`; or `0.5 s`, if that is so many
+/// microseconds.
 pub fn parse_interval(text: &str) -> Option<Interval> {
     let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let unit = match unit.trim().to_ascii_lowercase().as_str() {
         "us" | "µs" | "micro" | "micros" | "microsecond" | "microseconds" => 1,
@@ -205,7 +206,11 @@ pub fn parse_interval(text: &str) -> Option<Interval> {
         "d" | "day" | "days" => 86_400_000_000,
         _ => return None,
     };
-    number.parse::<i64>().ok()?.checked_mul(unit).map(Interval)
+    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
+    let parts = 10_i128.checked_pow(part.len() as u32)?;
+    let [whole, part] = [whole, part].map(|digits| digits.parse::<i64>().ok().map(i128::from));
+    let micros = (whole?.checked_mul(parts)? + part?).checked_mul(unit)?;
+    if micros % parts == 0 { i64::try_from(micros / parts).ok().map(Interval) } else { None }
 }
 
 #[cfg(test)]
@@ -219,6 +224,8 @@ mod tests {
         assert_eq!(micros("200ms"), Some(200_000));
         assert_eq!(micros("1500"), Some(1_500_000));
         assert_eq!(micros("2 hours"), Some(7_200_000_000));
+        assert_eq!((micros("0.5 s"), micros("1.25 min")), (Some(500_000), Some(75_000_000)));
+        assert_eq!(["5. s", ".5 s", "1.2.3 s", "0.0000001 s", "0.5 us"].map(micros), [None; 5]);
         assert_eq!((micros("s"), micros("-1 s"), micros("99999999999999 d")), (None, None, None));
     }
 

@@ -2,8 +2,8 @@
 
 use super::entry::Entry;
 
-/// So few rows are copied; more leave in the memory in which they waited. (Tests have few rows.)
-const FEW: usize = if cfg!(test) { 4 } else { 256 };
+/// So many rows leave in the memory in which they waited; fewer are copied. (Tests have few rows.)
+const PIECE: usize = if cfg!(test) { 4 } else { 256 };
 
 /// Rows that are due, in no order: in the memory in which they waited.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub struct Due {
 impl Due {
     /// Takes rows, and their memory if they are many.
     pub fn take(&mut self, rows: &mut Vec<Entry>) {
-        if rows.len() < FEW {
+        if rows.len() < PIECE {
             self.copy(rows);
             rows.clear();
         } else {
@@ -61,7 +61,7 @@ impl Due {
         self.pieces.iter().flatten()
     }
 
-    /// All rows leave.
+    /// All rows leave, behind others.
     pub fn leave(&mut self, others: &mut Vec<Entry>) {
         if others.is_empty()
             && let [rows] | [_, rows] = &mut self.pieces[..]
@@ -105,16 +105,16 @@ mod tests {
 
     #[test]
     fn many_rows_leave_in_their_memory_and_few_are_copied() {
-        let (mut due, mut many, mut few) = (Due::default(), rows(0..FEW as i64), rows(90..92));
+        let (mut due, mut many, mut few) = (Due::default(), rows(0..PIECE as i64), rows(90..92));
         let memory = many.as_ptr();
         due.take(&mut few);
         due.take(&mut many);
         due.copy(&rows(70..73));
-        assert_eq!((due.len(), few.len(), many.len()), (FEW + 5, 0, 0));
+        assert_eq!((due.len(), few.len(), many.len()), (PIECE + 5, 0, 0));
         assert!(few.capacity() > 0 && many.capacity() == 0);
         let mut left = Vec::new();
         due.leave(&mut left);
-        let mut expected = [rows(90..92), rows(70..73), rows(0..FEW as i64)].concat();
+        let mut expected = [rows(90..92), rows(70..73), rows(0..PIECE as i64)].concat();
         assert_eq!(left, expected);
         assert!(due.is_empty() && due.memory().any(|rows| rows.as_ptr() == memory));
         // Those of one piece need not be copied.
@@ -122,6 +122,6 @@ mod tests {
         due.take(&mut expected);
         left.clear();
         due.leave(&mut left);
-        assert_eq!((left.as_ptr(), left.len()), (memory, FEW + 5));
+        assert_eq!((left.as_ptr(), left.len()), (memory, PIECE + 5));
     }
 }

@@ -204,9 +204,10 @@ impl IntervalJoin {
         if *kind == JoinKind::Full {
             sorter.sort(due, By::Time, content, sorted)?;
             leaving.extend(sorted.iter());
-            due.take(sorted);
+            sorter.sort_rows(sorted, By::Key, content)?;
+        } else {
+            sorter.sort(due, By::Key, content, sorted)?;
         }
-        sorter.sort(due, By::Key, content, sorted)?;
         lines.append(sorted, &[]);
         bases.take(end.0, final_bases);
         sorter.sort(final_bases, By::Time, content, sorted)?;

@@ -148,12 +148,9 @@ impl Line {
 
     /// Appends rows, with what these of some amounts add to each of so many totals.
     fn append(&mut self, entries: &[Entry], (totals, amounts): (usize, &[Amounts]), rows: Range<usize>) {
-        if self.running.len() < totals {
-            self.running.resize_with(totals, Running::default);
-        }
         self.entries.extend_from_slice(entries);
         self.times.extend(entries.iter().map(|entry| entry.time));
-        self.running.iter_mut().zip(amounts).for_each(|(running, amounts)| running.append(amounts, rows.clone()));
+        self.add_up((totals, amounts), rows.clone());
         let Some(others) = &mut self.others else { return };
         for (entries, of) in of_others(entries) {
             others.append(entries, (totals, amounts), rows.start + of.start..rows.start + of.end);
@@ -161,11 +158,17 @@ impl Line {
     }
 
     /// Appends rows of which only the times are kept, and what these of some amounts add to each of so many totals; all frames see the same.
-    fn append_light(&mut self, times: &[i64], (totals, amounts): (usize, &[Amounts]), rows: Range<usize>) {
+    fn append_light(&mut self, times: &[i64], amounts: (usize, &[Amounts]), rows: Range<usize>) {
+        debug_assert!(self.entries.is_empty() && self.others.is_none(), "nothing else is kept of rows");
+        self.times.extend_from_slice(times);
+        self.add_up(amounts, rows);
+    }
+
+    /// Appends to each of so many totals what these rows of some amounts add.
+    fn add_up(&mut self, (totals, amounts): (usize, &[Amounts]), rows: Range<usize>) {
         if self.running.len() < totals {
             self.running.resize_with(totals, Running::default);
         }
-        self.times.extend_from_slice(times);
         self.running.iter_mut().zip(amounts).for_each(|(running, amounts)| running.append(amounts, rows.clone()));
     }
 
@@ -393,6 +396,7 @@ impl Lines {
 
     /// Appends rows, which are behind all of their key that are here, with what they add to each of the totals.
     pub fn append(&mut self, entries: &[Entry], amounts: &[Amounts]) {
+        debug_assert!(!self.is_light, "rows are kept");
         let mut done = 0;
         for same in entries.chunk_by(|a, b| a.key == b.key) {
             self.prefetch(|ahead| entries.get(done + ahead).map(|entry| entry.key));

@@ -84,15 +84,6 @@ impl Sorter {
         Ok(())
     }
 
-    /// The order of rows that are due by key, and of those of a key by time alone; `None` if these are too far from each other.
-    pub fn by_key_and_time<'a>(&'a mut self, due: &'a Due) -> Option<ByKeyAndTime<'a>> {
-        let (spread, numbers) = (Spread::of(due, By::Key), Numbers::of(due));
-        if spread.bits() + numbers.bits() > u64::BITS {
-            return None;
-        }
-        Some(ByKeyAndTime { words: self.short.sort_due(due, &spread, numbers), due, spread, numbers })
-    }
-
     /// The same for rows in one piece.
     pub fn sort_rows<E>(
         &mut self,
@@ -102,13 +93,23 @@ impl Sorter {
     ) -> Result<(), E> {
         let mut others = std::mem::take(&mut self.others);
         others.take(rows);
-        // The memory of those before goes round.
+        // The memory of those before goes round; there is never more.
         if rows.capacity() == 0 {
             *rows = others.memory().next().unwrap_or_default();
         }
         let done = self.sort(&mut others, by, hashes, rows);
         self.others = others;
         done
+    }
+
+    /// The order of rows that are due by key, and of those of a key by time alone; `None` if these are too far from each other.
+    pub fn by_key_and_time<'a>(&'a mut self, due: &'a Due) -> Option<ByKeyAndTime<'a>> {
+        let (spread, numbers) = (Spread::of(due, By::Key), Numbers::of(due));
+        if spread.bits() + numbers.bits() > u64::BITS {
+            return None;
+        }
+        debug_assert!(spread.of_time < u64::BITS, "several rows have numbers");
+        Some(ByKeyAndTime { words: self.short.sort_due(due, &spread, numbers), due, spread, numbers })
     }
 
     /// The numbers of rows in the order of their keys; those of a key stay in the order that they have.
@@ -140,8 +141,10 @@ struct Spread {
 impl Spread {
     fn of(due: &Due, by: By) -> Self {
         let (mut earliest, mut latest, mut largest) = (i64::MAX, i64::MIN, 0);
-        for entry in due.pieces().iter().flat_map(|rows| rows.iter()) {
-            (earliest, latest, largest) = (earliest.min(entry.time), latest.max(entry.time), largest.max(entry.key));
+        for rows in due.pieces() {
+            for Entry { time, key, .. } in rows {
+                (earliest, latest, largest) = (earliest.min(*time), latest.max(*time), largest.max(*key));
+            }
         }
         let (of_key, keys) = if by == By::Key { (bits(u64::from(largest)), u32::MAX) } else { (0, 0) };
         let is_sorted = due.iter().is_sorted_by(|a, b| by.compare(a, b).is_lt());
@@ -204,10 +207,8 @@ impl ByKeyAndTime<'_> {
         words.chunks(most).map(move |words| {
             words.iter().map(move |word| {
                 let high = word >> numbers.bits();
-                // Where a time has all bits there is one key.
-                let (key, time) =
-                    (high.checked_shr(of_time).unwrap_or(0), high & !(u64::MAX.checked_shl(of_time).unwrap_or(0)));
-                (key as u32, earliest.wrapping_add(time as i64), numbers.row(*word, due).at)
+                let time = high & ((1 << of_time) - 1);
+                ((high >> of_time) as u32, earliest.wrapping_add(time as i64), numbers.row(*word, due).at)
             })
         })
     }
@@ -242,7 +243,7 @@ impl Words<u64> {
         for (rows, first) in numbers.pieces(due) {
             self.extend(rows.iter().zip(first..).map(|(entry, number)| {
                 let (key, time) = spread.high(entry);
-                (u64::from(key).wrapping_shl(spread.of_time) | time) << numbers.bits() | number
+                (u64::from(key) << spread.of_time | time) << numbers.bits() | number
             }));
         }
         self.sort_all(numbers.bits(), spread.bits())

@@ -36,8 +36,9 @@ pub fn summary(metrics: &Metrics, table: Option<&str>) -> String {
     }
     if metrics.changes > 0 {
         let times = if metrics.changes == 1 { "once" } else { &format!("{} times", words::count(metrics.changes)) };
-        let (groups, time) = (words::count(metrics.moved_groups), words::duration(metrics.moving));
-        text += &format!("\nkeys moved between instances {times}: {groups} key groups in {time}");
+        let (count, time) = (words::count(metrics.moved_groups), words::duration(metrics.moving));
+        let groups = if metrics.moved_groups == 1 { "key group" } else { "key groups" };
+        text += &format!("\nkeys moved between instances {times}: {count} {groups} in {time}");
         if metrics.waited_rows > 0 {
             text += &format!(", for which {} waited", words::rows(metrics.waited_rows));
         }
