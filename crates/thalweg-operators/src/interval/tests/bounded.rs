@@ -2,49 +2,63 @@
 
 use super::*;
 
+/// An operator with the first of all aggregates over rows from some time before each row on, after so many rows.
+fn after(count: i64, from: Option<i64>, aggregates: usize) -> Over {
+    let results = (0..aggregates).map(|i| Field::new(format!("a{i}"), DataType::Int64, true));
+    let output: Vec<Field> = fields().into_iter().take(1).chain(results).collect();
+    let bounds = FrameBounds::Range { from: from.map(Interval), to: Interval(0) };
+    let frame = Frame { bounds, most: None, excludes_row: false, excludes_time: false, excludes_base: false };
+    let parts = over::Parts {
+        inputs: vec![over::OverInput { input: input(), calls: calls().into_iter().take(aggregates).collect() }],
+        input_of: vec![0],
+        key_types: vec![DataType::Int64],
+        passes: vec![0],
+        frames: vec![(frame, aggregates)],
+        output: Arc::new(Schema::new(output)),
+        batch_rows: 100,
+        key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+        divided_by: vec![0],
+        has_positions: false,
+        allowed: Interval(0),
+        is_incremental: true,
+        corrected: None,
+    };
+    let (mut over, mut out) = (Over::new(parts).unwrap(), Output::new(1 << 20));
+    for first in (0..count).step_by(100) {
+        let row = |time: i64| Row { time, key: Some(time % 7), value: Some(1), position: time };
+        let rows: Vec<Row> = (first..first + 100).map(row).collect();
+        over.on_batch(0, batch(&rows), &mut out).unwrap();
+        let mut frontier = Frontier::new(1);
+        frontier.advance(0, Timestamp(first + 100));
+        let mut progress = over.on_time(&frontier, &mut out).unwrap();
+        while progress == Progress::More {
+            progress = over.resume(&mut out).unwrap();
+        }
+        let batches = out.take(1 << 20);
+        let last = batches.last().unwrap().1.columns();
+        let sums = last.column(2).as_primitive::<Int64Type>();
+        let seen = from.map_or(first + 99, |from| (first + 99).min(-from));
+        assert_eq!(sums.value(sums.len() - 1), seen / 7 + 1, "as many rows as it sees of its key");
+    }
+    over
+}
+
 /// Of a frame without a beginning the state has the size of the keys, however many rows there were.
 #[test]
 fn rows_that_are_seen_for_ever_go_and_what_they_come_to_stays() {
-    let bytes = |count: i64| {
-        let results = (0..4).map(|i| Field::new(format!("a{i}"), DataType::Int64, true));
-        let output: Vec<Field> = fields().into_iter().take(1).chain(results).collect();
-        let all = FrameBounds::Range { from: None, to: Interval(0) };
-        let frame = Frame { bounds: all, most: None, excludes_row: false, excludes_time: false, excludes_base: false };
-        let parts = over::Parts {
-            inputs: vec![over::OverInput { input: input(), calls: calls() }],
-            input_of: vec![0],
-            key_types: vec![DataType::Int64],
-            passes: vec![0],
-            frames: vec![(frame, 4)],
-            output: Arc::new(Schema::new(output)),
-            batch_rows: 100,
-            key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
-            divided_by: vec![0],
-            has_positions: false,
-            allowed: Interval(0),
-            is_incremental: true,
-            corrected: None,
-        };
-        let (mut over, mut out) = (Over::new(parts).unwrap(), Output::new(1 << 20));
-        for first in (0..count).step_by(100) {
-            let row = |time: i64| Row { time, key: Some(time % 7), value: Some(1), position: time };
-            let rows: Vec<Row> = (first..first + 100).map(row).collect();
-            over.on_batch(0, batch(&rows), &mut out).unwrap();
-            let mut frontier = Frontier::new(1);
-            frontier.advance(0, Timestamp(first + 100));
-            let mut progress = over.on_time(&frontier, &mut out).unwrap();
-            while progress == Progress::More {
-                progress = over.resume(&mut out).unwrap();
-            }
-            let batches = out.take(1 << 20);
-            let last = batches.last().unwrap().1.columns();
-            let sums = last.column(2).as_primitive::<Int64Type>();
-            assert_eq!(sums.value(sums.len() - 1), (first + 99) / 7 + 1, "as many rows as its key had");
-        }
-        over.state().unwrap().bytes()
-    };
-    let (few, many) = (bytes(2_000), bytes(200_000));
+    let [few, many] = [2_000, 200_000].map(|count| after(count, None, 4).state().unwrap().bytes());
     assert!(many < 2 * few, "{few} bytes after 2,000 rows, {many} after 200,000");
+}
+
+/// Of rows that stand in lines by their times and totals alone nothing else is kept.
+#[test]
+fn rows_are_given_back_once_their_totals_are_known() {
+    let [few, many] = [4_000, 200_000].map(|count| {
+        let mut over = after(count, Some(-2_100), 2);
+        assert!(over.lines.is_light());
+        over.state().unwrap().bytes()
+    });
+    assert!(many < 2 * few, "{few} bytes after 4,000 rows, {many} after 200,000");
 }
 
 #[test]
