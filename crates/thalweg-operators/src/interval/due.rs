@@ -5,6 +5,9 @@ use super::entry::Entry;
 /// So many rows leave in the memory in which they waited; fewer are copied. (Tests have few rows.)
 const PIECE: usize = if cfg!(test) { 4 } else { 256 };
 
+/// The memory of so many pieces is kept at most until somebody asks for it.
+const EMPTY: usize = 96;
+
 /// Rows that are due, in no order: in the memory in which they waited.
 #[derive(Debug, Default)]
 pub struct Due {
@@ -78,6 +81,7 @@ impl Due {
         self.rows = 0;
         self.pieces.iter_mut().for_each(Vec::clear);
         self.empty.extend(self.pieces.drain(self.pieces.len().min(1)..));
+        self.empty.truncate(EMPTY);
     }
 
     /// Memory of rows that have left.

@@ -9,19 +9,13 @@ fn after(count: i64, from: Option<i64>, aggregates: usize) -> Over {
     let bounds = FrameBounds::Range { from: from.map(Interval), to: Interval(0) };
     let frame = Frame { bounds, most: None, excludes_row: false, excludes_time: false, excludes_base: false };
     let parts = over::Parts {
-        inputs: vec![over::OverInput { input: input(), calls: calls().into_iter().take(aggregates).collect() }],
-        input_of: vec![0],
-        key_types: vec![DataType::Int64],
         passes: vec![0],
-        frames: vec![(frame, aggregates)],
-        output: Arc::new(Schema::new(output)),
-        batch_rows: 100,
-        key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
-        divided_by: vec![0],
-        has_positions: false,
-        allowed: Interval(0),
-        is_incremental: true,
-        corrected: None,
+        ..asked(
+            vec![over::OverInput { input: input(), calls: calls().into_iter().take(aggregates).collect() }],
+            vec![(frame, aggregates)],
+            Arc::new(Schema::new(output)),
+            100,
+        )
     };
     let (mut over, mut out) = (Over::new(parts).unwrap(), Output::new(1 << 20));
     for first in (0..count).step_by(100) {
@@ -77,21 +71,7 @@ fn what_nobody_can_see_any_more_takes_no_memory() {
     let over = |output: SchemaRef| {
         let calls = || calls().into_iter().take(output.fields().len() - fields().len()).collect::<Vec<_>>();
         let over = || over::OverInput { input: input(), calls: calls() };
-        over::Parts {
-            inputs: vec![over(), over()],
-            input_of: vec![0, 1],
-            key_types: vec![DataType::Int64],
-            passes: (0..fields().len()).collect(),
-            frames: vec![(frame.clone(), calls().len())],
-            output,
-            batch_rows: 1000,
-            key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
-            divided_by: vec![0],
-            has_positions: false,
-            allowed: Interval(0),
-            is_incremental: true,
-            corrected: None,
-        }
+        asked(vec![over(), over()], vec![(frame.clone(), calls().len())], output, 1000)
     };
     let pair: SchemaRef = Arc::new(Schema::new([fields(), fields()].concat()));
     let types: Vec<_> = fields().iter().map(|field| field.data_type().clone()).collect();
@@ -188,21 +168,7 @@ fn a_row_that_sees_very_many_others_lets_others_work() {
         excludes_base: false,
     };
     let over = || over::OverInput { input: input(), calls: calls()[2..3].to_vec() };
-    let over = over::Parts {
-        inputs: vec![over(), over()],
-        input_of: vec![0, 1],
-        key_types: vec![DataType::Int64],
-        passes: (0..fields().len()).collect(),
-        frames: vec![(frame, 1)],
-        output: Arc::new(Schema::new(results)),
-        batch_rows: 50,
-        key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
-        divided_by: vec![0],
-        has_positions: false,
-        allowed: Interval(0),
-        is_incremental: true,
-        corrected: None,
-    };
+    let over = asked(vec![over(), over()], vec![(frame, 1)], Arc::new(Schema::new(results)), 50);
     let join = |kind, output| Box::new(IntervalJoin::new(parts(output, kind)).unwrap()) as Box<dyn Operator>;
     let all: [(&str, Box<dyn Operator>, usize); 5] = [
         ("inner", join(JoinKind::Inner, &pair), 0),
@@ -270,21 +236,12 @@ fn windows_of_very_many_rows_are_entered_bit_by_bit() {
         excludes_base: true,
     };
     let results = [fields(), vec![Field::new("a", DataType::Int64, true)]].concat();
-    let mut operator = Over::new(over::Parts {
-        inputs: vec![over::OverInput { input: input(), calls: vec![call()] }; 2],
-        input_of: vec![0, 1],
-        key_types: vec![DataType::Int64],
-        passes: (0..fields().len()).collect(),
-        frames: vec![(frame, 1)],
-        output: Arc::new(Schema::new(results)),
-        batch_rows: 50,
-        key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
-        divided_by: vec![0],
-        has_positions: false,
-        allowed: Interval(0),
-        is_incremental: true,
-        corrected: None,
-    })
+    let mut operator = Over::new(asked(
+        vec![over::OverInput { input: input(), calls: vec![call()] }; 2],
+        vec![(frame, 1)],
+        Arc::new(Schema::new(results)),
+        50,
+    ))
     .unwrap();
     let (mut out, mut frontier, mut looked) = (Output::new(50), Frontier::new(2), Vec::new());
     let some: Vec<Row> =

@@ -109,21 +109,12 @@ fn differences_of_totals_are_to_the_bit_what_a_fresh_sum_is() {
         let output: SchemaRef = Arc::new(Schema::new([fields(), results].concat()));
         let parts = |frames: [&Frame; 2], output: &SchemaRef| {
             let over = || over::OverInput { input: input(), calls: calls.clone() };
-            over::Parts {
-                inputs: vec![over(), over()],
-                input_of: vec![0, 1],
-                key_types: vec![DataType::Int64],
-                passes: (0..fields().len()).collect(),
-                frames: frames.into_iter().map(|frame| (frame.clone(), 3)).collect(),
-                output: Arc::clone(output),
-                batch_rows: 9,
-                key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
-                divided_by: vec![0],
-                has_positions: false,
-                allowed: Interval(0),
-                is_incremental: true,
-                corrected: None,
-            }
+            asked(
+                vec![over(), over()],
+                frames.into_iter().map(|frame| (frame.clone(), 3)).collect(),
+                Arc::clone(output),
+                9,
+            )
         };
         let make = |frames| Box::new(Over::new(parts(frames, &output)).unwrap()) as Box<dyn Operator>;
         let eager =

@@ -107,6 +107,30 @@ pub(super) fn calls() -> Vec<Call> {
     vec![call("count", DataType::Int64), call("sum", DataType::Int64), call("min", DataType::Int64), times]
 }
 
+/// Aggregates over rows around those of the first input, each port of which is one input.
+fn asked(
+    inputs: Vec<over::OverInput>,
+    frames: Vec<(Frame, usize)>,
+    output: SchemaRef,
+    batch_rows: usize,
+) -> over::Parts {
+    over::Parts {
+        input_of: (0..inputs.len()).collect(),
+        inputs,
+        key_types: vec![DataType::Int64],
+        passes: (0..fields().len()).collect(),
+        frames,
+        output,
+        batch_rows,
+        key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
+        divided_by: vec![0],
+        has_positions: false,
+        allowed: Interval(0),
+        is_incremental: true,
+        corrected: None,
+    }
+}
+
 /// Rows of two inputs, each in an order that is off by [`DISORDER`] at most.
 fn rows(random: &mut StdRng, count: usize, keys: i64) -> [Vec<Row>; 2] {
     [0, 1].map(|_| {
@@ -604,19 +628,15 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
             let input = || Input { has_own_positions: seed % 4 == 0, ..input() };
             let over = || over::OverInput { input: input(), calls: calls.clone() };
             over::Parts {
-                inputs: vec![over(), over()],
-                input_of: vec![0, 1],
-                key_types: vec![DataType::Int64],
                 passes: passes.clone(),
-                frames: frames.iter().map(|frame| (frame.clone(), aggregates)).collect(),
-                output,
-                batch_rows: 9,
-                key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
-                divided_by: vec![0],
                 has_positions: seed % 2 == 0,
-                allowed: Interval(0),
                 is_incremental: seed % 7 != 0,
-                corrected: None,
+                ..asked(
+                    vec![over(), over()],
+                    frames.iter().map(|frame| (frame.clone(), aggregates)).collect(),
+                    output,
+                    9,
+                )
             }
         };
         let make = || Box::new(Over::new(parts(Arc::clone(&output))).unwrap()) as Box<dyn Operator>;
