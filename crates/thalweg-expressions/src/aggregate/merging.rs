@@ -5,7 +5,7 @@ use std::{fmt, mem, sync::Arc};
 use arrow_array::{ArrayRef, BooleanArray, new_empty_array};
 use arrow_schema::{DataType, FieldRef};
 use datafusion_common::ScalarValue;
-use datafusion_expr::Accumulator as RowAccumulator;
+use datafusion_expr::{Accumulator as RowAccumulator, EmitTo, GroupsAccumulator};
 use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 use thalweg_core::{
     Result,
@@ -41,7 +41,7 @@ pub fn is_merging(name: &str, arguments: &[DataType], is_distinct: bool) -> bool
     is_listed && !folds_floats && !(is_distinct && name == "percentile_cont")
 }
 
-/// A function of DataFusion with one row accumulator per group.
+/// A function of DataFusion with one accumulator for all groups, where it has such, or one per group.
 pub struct Merging {
     function: Arc<AggregateFunctionExpr>,
     slide: Option<Box<dyn Slide>>,
@@ -78,12 +78,57 @@ impl Aggregate for Merging {
     }
 
     fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
+        // Those of others give nulls, or zeros, where one per group gives the other. This one keeps groups of few values small.
+        if self.function.fun().name() == "approx_distinct" && self.function.groups_accumulator_supported() {
+            let all = self.function.create_groups_accumulator().map_err(|e| from_datafusion(&e))?;
+            return Ok(Box::new(OfAll { all, count: 0 }));
+        }
         Ok(Box::new(PerGroup {
             function: Arc::clone(&self.function),
             state: self.state()?,
             groups: Vec::new(),
             bytes: 0,
         }))
+    }
+}
+
+/// One for all groups.
+struct OfAll {
+    all: Box<dyn GroupsAccumulator>,
+    count: usize,
+}
+
+impl Accumulator for OfAll {
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        groups: &[u32],
+        count: usize,
+    ) -> Result<()> {
+        self.count = self.count.max(count);
+        let groups: Vec<usize> = groups.iter().map(|group| *group as usize).collect();
+        self.all.update_batch(arguments, &groups, filter, self.count).map_err(|e| from_datafusion(&e))
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
+        self.count = self.count.max(count);
+        let groups: Vec<usize> = groups.iter().map(|group| *group as usize).collect();
+        self.all.merge_batch(states, &groups, self.count).map_err(|e| from_datafusion(&e))
+    }
+
+    fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
+        self.count = 0;
+        self.all.state(EmitTo::All).map_err(|e| from_datafusion(&e))
+    }
+
+    fn take_result(&mut self) -> Result<ArrayRef> {
+        self.count = 0;
+        self.all.evaluate(EmitTo::All).map_err(|e| from_datafusion(&e))
+    }
+
+    fn bytes(&self) -> usize {
+        self.all.size()
     }
 }
 

@@ -12,6 +12,7 @@ mod named;
 mod percentile;
 mod picked;
 mod retracted;
+mod sketch;
 
 use std::sync::Arc;
 
@@ -178,7 +179,8 @@ fn foreign(
     if merging::is_merging(name, kinds, params.distinct) {
         let built = build(call, input, params.distinct)?;
         let arguments = compile_all(&params.args, input)?;
-        let slide = kinds.first().and_then(|kind| percentile::percentile(name, params, kind));
+        let of = |kind| percentile::percentile(name, params, kind).or_else(|| sketch::sketch(name, kind));
+        let slide = kinds.first().and_then(of);
         return Ok(Call { function: Arc::new(merging::Merging::new(built, slide)), arguments, filter });
     }
     if params.order_by.is_empty() && has_order && !comes_in_order && collected::needs_order(name) {

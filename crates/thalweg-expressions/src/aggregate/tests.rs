@@ -1,10 +1,11 @@
 //! DataFusion's aggregates in parts: any order of rows, parts and merges gives the same bits.
 
+mod followed;
+
 use std::{collections::BTreeSet, ops::Range};
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt32Array,
-    builder::UInt64Builder, cast::AsArray,
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt32Array, cast::AsArray,
 };
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::{DataType, Field, Schema};
@@ -22,7 +23,7 @@ use rand::{
 };
 use thalweg_core::{
     Batch,
-    aggregate::{Amounts, Exactness, Follower, Pick, Totals, Windows},
+    aggregate::{Amounts, Exactness, Totals, Windows},
 };
 
 use super::*;
@@ -441,65 +442,4 @@ fn the_first_of_distinct_values_is_that_of_the_first_row() {
     assert_eq!(of("first_value", vec![col("s")]), "z");
     assert_eq!(of("last_value", vec![col("s")]), "a");
     assert_eq!(of("nth_value", vec![col("s"), lit(2_i64)]), "a", "the second of z, a and m");
-}
-
-/// A follower of rows against one that begins anew with all that are there.
-#[test]
-fn picked_rows_are_followed_from_batch_to_batch_wherever_rows_come() {
-    let mut random = StdRng::seed_from_u64(6);
-    let random = &mut random;
-    let picks = [Pick::First(0), Pick::First(2), Pick::Last(0), Pick::Last(1)];
-    for (round, pick) in picks.into_iter().cycle().take(60).enumerate() {
-        let picked = picked::Picked { pick, skips_nulls: random.random() };
-        let (mut follower, mut there) = (picked::Counted::new(picked), Vec::<u32>::new());
-        let values = rows(random, 60).column(0).clone();
-        let mask: BooleanArray = (0..60).map(|_| Some(random.random_bool(0.7))).collect();
-        let filter = random.random::<bool>().then_some(&mask);
-        let taken = |rows: &[u32]| {
-            let rows = UInt32Array::from(rows.to_vec());
-            let filter = filter.map(|mask| take(mask, &rows, None).unwrap().as_boolean().clone());
-            (vec![take(&values, &rows, None).unwrap()], filter)
-        };
-        for _ in 0..20 {
-            let new: Vec<u32> = (0..random.random_range(0..6)).map(|_| random.random_range(0..60)).collect();
-            let first = if random.random() { 0 } else { there.len() };
-            let mut places: Vec<usize> = new.iter().map(|_| random.random_range(first..=there.len())).collect();
-            places.sort_unstable();
-            let (arguments, counts) = taken(&new);
-            follower.insert(&arguments, counts.as_ref(), &places).unwrap();
-            for (number, (row, place)) in new.iter().zip(&places).enumerate() {
-                there.insert(place + number, *row);
-            }
-            let gone = random.random_range(0..=there.len().min(4));
-            follower.drop_first(gone);
-            there.drain(..gone);
-            let windows: Vec<Range<usize>> = (0..4)
-                .map(|_| {
-                    let start = random.random_range(0..=there.len());
-                    start..random.random_range(start..=there.len())
-                })
-                .collect();
-            let own = random.random::<bool>().then(|| [0; 4].map(|_| random.random_range(0..60)));
-            let lacked = |window: &Range<usize>| {
-                let first = random.random_range(window.start..=window.end);
-                first..random.random_range(first..=window.end)
-            };
-            let lacks: Vec<Range<usize>> = windows.iter().map(lacked).collect();
-            let all = [&there[..], own.as_ref().map_or(&[][..], |own| own)].concat();
-            let (arguments, counts) = taken(&all);
-            let of = Windows {
-                arguments: &arguments,
-                filter: counts.as_ref(),
-                windows: &windows,
-                own: own.map(|_| there.len()),
-                lacks: &lacks,
-                before: &[],
-            };
-            let expected = picked.results(&of).unwrap();
-            let (of_own, counts) = taken(own.as_ref().map_or(&[][..], |own| own));
-            let mut found = UInt64Builder::new();
-            follower.results(&Windows { arguments: &of_own, filter: counts.as_ref(), ..of }, &mut found).unwrap();
-            assert_eq!(&take(&arguments[0], &found.finish(), None).unwrap(), &expected, "round {round}");
-        }
-    }
 }

@@ -68,16 +68,17 @@ fn a_plan_says_how_aggregates_get_at_the_rows_around_a_row() {
     let sql = "CREATE TABLE g (k BIGINT, v BIGINT, ts AS to_timestamp_seconds(k), WATERMARK FOR ts AS ts) WITH ('connector' = 'generator', \
                'number-of-rows' = '10', 'fields.k.kind' = 'sequence'); \
                SELECT sum(v) OVER w, min(v) OVER w, count(*) OVER w, median(v) OVER w, lag(v) OVER w, approx_distinct(v) OVER w, \
-                      var_pop(v) OVER w, regr_count(v, v) OVER w, sum(v) OVER few \
+                      var_pop(v) OVER w, regr_count(v, v) OVER w, sum(v) OVER few, max(v) OVER ever \
                FROM g WINDOW w AS (PARTITION BY k % 3 ORDER BY ts RANGE BETWEEN INTERVAL '9' SECOND PRECEDING AND CURRENT ROW), \
-               few AS (PARTITION BY k % 3 ORDER BY ts ROWS_RANGE BETWEEN 9s PRECEDING AND CURRENT ROW MAXSIZE 5 EXCLUDE CURRENT_TIME)";
+               few AS (PARTITION BY k % 3 ORDER BY ts ROWS_RANGE BETWEEN 9s PRECEDING AND CURRENT ROW MAXSIZE 5 EXCLUDE CURRENT_TIME), \
+               ever AS (PARTITION BY k % 3 ORDER BY ts RANGE UNBOUNDED PRECEDING)";
     let text = thalweg(&["explain", "-c", sql]).stdout;
     let over = text.lines().find(|line| line.contains("Over by")).unwrap_or_else(|| panic!("{text}"));
     let found: Vec<&str> = over[over.find("kernels").unwrap()..].trim_end_matches(']').split("; ").skip(1).collect();
     let expected = [
         "sum(v), count(*), regr_count(v, v), sum(v):2 from running totals",
-        "min(v), median(v), var_pop(v) from sliding or all rows, by cost",
-        "approx_distinct(v) from blocks or all rows, by cost",
+        "min(v), median(v), approx_distinct(v), var_pop(v) from sliding or all rows, by cost",
+        "max(v) from blocks or all rows, by cost",
         "nth_value(v, -2 ORDER BY ts) from one row",
     ];
     assert_eq!(found, expected);
@@ -89,7 +90,7 @@ fn a_plan_says_how_aggregates_get_at_the_rows_around_a_row() {
     let totals = &sql
         .replace("min(v) OVER w, ", "")
         .replace("median(v) OVER w, lag(v) OVER w, approx_distinct(v) OVER w, ", "")
-        .replace("var_pop(v) OVER w, regr_count(v, v) OVER w, sum(v) OVER few", "avg(v) OVER w");
+        .replace("var_pop(v) OVER w, regr_count(v, v) OVER w, sum(v) OVER few, max(v) OVER ever", "avg(v) OVER w");
     for (emission, expected) in [("", "sorting or running totals, by cost"), (" EMIT EAGER", "running totals")] {
         let text = thalweg(&["explain", "-c", &format!("{totals}{emission}")]).stdout;
         assert!(text.contains(&format!("sum(v), count(*), avg(v) from {expected}]")), "{text}");

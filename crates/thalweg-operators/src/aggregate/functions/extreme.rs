@@ -23,7 +23,8 @@ use super::{
     stacks,
 };
 
-/// The smallest or largest value: numbers and times by their order, floats with NaN above all, text by its bytes.
+/// The smallest or largest value: numbers and times by their order, floats with NaN above all, text by
+/// its bytes, intervals by their months, then their days, then the rest: a month has no length to compare by.
 pub fn extreme(signature: &Signature<'_>) -> Option<Function> {
     let [kind] = signature.arguments else { return None };
     if kind != signature.output {
@@ -43,7 +44,6 @@ pub fn extreme(signature: &Signature<'_>) -> Option<Function> {
         }};
     }
     let function = match kind {
-        DataType::Interval(_) => return None, // A month has no length to compare by.
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Binary | DataType::LargeBinary => {
             let kind = kind.clone();
             Function::new(signature, &state, move || Texts { is_max, kind: kind.clone(), values: Vec::new(), bytes: 0 })

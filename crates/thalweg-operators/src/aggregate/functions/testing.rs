@@ -3,10 +3,12 @@
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, builder::make_builder, new_empty_array,
+    Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, IntervalMonthDayNanoArray,
+    builder::make_builder, new_empty_array,
 };
+use arrow_buffer::IntervalMonthDayNano;
 use arrow_cast::{cast, display::array_value_to_string};
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use thalweg_core::aggregate::{Accumulator, Aggregate, Exactness, Signature, Windows};
 
@@ -51,12 +53,13 @@ fn cases() -> Vec<Case> {
     let floats = [Float32, Float64];
     let times = [Date32, Timestamp(TimeUnit::Microsecond, Some("UTC".into())), Duration(TimeUnit::Second)];
     let texts = [Utf8, LargeUtf8, Utf8View, Binary, LargeBinary];
-    for kind in whole.iter().chain(&floats).chain(&times).chain(&texts).chain(&[Decimal128(10, 2), Decimal256(40, 2)]) {
+    let others = [Decimal128(10, 2), Decimal256(40, 2), Interval(IntervalUnit::MonthDayNano)];
+    for kind in whole.iter().chain(&floats).chain(&times).chain(&texts).chain(&others) {
         for name in ["min", "any_value"] {
             case(name, std::slice::from_ref(kind), kind.clone());
         }
         case("max", std::slice::from_ref(kind), kind.clone());
-        if !matches!(kind, Duration(_) | Decimal256(..)) {
+        if !matches!(kind, Duration(_) | Decimal256(..) | Interval(_)) {
             case("count", std::slice::from_ref(kind), Int64);
         }
     }
@@ -140,6 +143,11 @@ fn column(values: &[Option<i64>], kind: &DataType) -> ArrayRef {
             kind,
         )
         .unwrap(),
+        DataType::Interval(_) => {
+            // The later a number, the shorter the rest.
+            let months = |number: i64| IntervalMonthDayNano::new(number as i32 / 2, number as i32 % 2, -number);
+            Arc::new(values.iter().map(|value| value.map(months)).collect::<IntervalMonthDayNanoArray>())
+        }
         DataType::Binary | DataType::LargeBinary => cast(&cast(&numbers, &DataType::Utf8).unwrap(), kind).unwrap(),
         kind => cast(&numbers, kind).unwrap(),
     }
