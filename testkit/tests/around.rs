@@ -18,7 +18,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 type Function = (&'static str, fn(&[Row]) -> String);
 
 /// Aggregates of the rows of a window. Only rows have their order that are given to functions that ask for it.
-const AGGREGATES: [Function; 51] = [
+const AGGREGATES: [Function; 54] = [
     ("count_where(v, v > 3)", |rows| large(rows).len().to_string()),
     ("count_where(*, v IS NULL)", |rows| rows.iter().filter(|row| row.value.is_none()).count().to_string()),
     ("sum_where(v, v > 3)", |rows| show(sum(&large(rows)))),
@@ -32,6 +32,11 @@ const AGGREGATES: [Function; 51] = [
     ("distinct_count(v)", |rows| distinct(values(rows)).len().to_string()),
     ("count(DISTINCT s)", |rows| distinct(texts(rows)).len().to_string()),
     ("distinct_count(p) FILTER (WHERE b)", |rows| distinct(marked(rows).filter_map(|row| row.price)).len().to_string()),
+    ("approx_distinct(v)", |rows| distinct(values(rows)).len().to_string()),
+    ("approx_distinct(s)", |rows| distinct(texts(rows)).len().to_string()),
+    ("approx_distinct(CAST(v AS DOUBLE)) FILTER (WHERE b)", |rows| {
+        distinct(marked(rows).filter_map(|row| row.value)).len().to_string()
+    }),
     ("topn_frequency(v, 2)", |rows| frequent(values(rows), 2)),
     ("topn_frequency(s, 3)", |rows| frequent(texts(rows), 3)),
     ("topn_frequency(b, 1)", |rows| frequent(flags(rows), 1)),
@@ -413,7 +418,7 @@ fn every_aggregate_is_what_the_rows_of_its_window_say() {
 }
 
 /// What follows windows from batch to batch where these are long.
-const FOLLOWING: [&str; 29] = [
+const FOLLOWING: [&str; 31] = [
     "first_value(v) IGNORE NULLS",
     "first_value(s) FILTER (WHERE b)",
     "last_value(p) IGNORE NULLS",
@@ -431,6 +436,8 @@ const FOLLOWING: [&str; 29] = [
     "distinct_count(v)",
     "count(DISTINCT s)",
     "distinct_count(p) FILTER (WHERE b)",
+    "approx_distinct(v)",
+    "approx_distinct(CAST(v AS DOUBLE)) FILTER (WHERE b)",
     "topn_frequency(v, 2)",
     "topn_frequency(s, 3)",
     "var_pop(v)",

@@ -39,16 +39,16 @@ pub trait Bagged: Clone + Send + 'static {
     /// Appends what the values in a bag come to.
     fn put(&self, bag: &Self::Bag, found: &mut Self::Builder) -> Result<()>;
 
-    /// Appends what the values in windows of these rows come to.
+    /// Appends what the values in windows of these rows come to, with what is in the bag before.
     ///
     /// Errors: those of the others.
-    fn follow(&self, windows: &Windows<'_>, found: &mut Self::Builder) -> Result<()> {
+    fn follow(&self, mut bag: Self::Bag, windows: &Windows<'_>, found: &mut Self::Builder) -> Result<()> {
         let values = self.values(windows.arguments, windows.filter)?;
         let change = |bag: &mut Self::Bag, rows: Range<usize>, comes: bool| {
             values[rows].iter().flatten().for_each(|value| bag.change(*value, comes));
             Ok(())
         };
-        windows.follow(&mut self.bag(), change, |bag| self.put(bag, found))?;
+        windows.follow(&mut bag, change, |bag| self.put(bag, found))?;
         Ok(())
     }
 

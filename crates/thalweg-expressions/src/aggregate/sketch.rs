@@ -48,8 +48,16 @@ struct Sketch {
 impl Slide for Sketch {
     fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
         let mut found = UInt64Builder::with_capacity(windows.windows.len());
-        self.follow(windows, &mut found)?;
+        let mut registers = self.bag();
+        if let Some(state) = windows.before.first() {
+            self.put_before(state, &mut registers)?;
+        }
+        self.follow(registers, windows, &mut found)?;
         Ok(Some(Arc::new(found.finish())))
+    }
+
+    fn goes_on(&self) -> bool {
+        true
     }
 
     fn follower(&self) -> Option<Box<dyn Follower>> {
@@ -64,7 +72,7 @@ impl Bagged for Sketch {
     fn bag(&self) -> Registers {
         let mut highest = [0; HEIGHTS as usize + 1];
         highest[0] = if self.is_exact { SMALL } else { REGISTERS };
-        Registers { counts: BTreeMap::new(), highest }
+        Registers { counts: BTreeMap::new(), below: Vec::new(), highest }
     }
 
     fn values(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<Option<u32>>> {
@@ -82,6 +90,31 @@ impl Bagged for Sketch {
         });
         Ok(())
     }
+}
+
+impl Sketch {
+    /// Puts in what a state of DataFusion's has, which stays: small values, hashes, or where there are many values the heights of registers.
+    fn put_before(self, state: &ArrayRef, registers: &mut Registers) -> Result<()> {
+        if self.is_exact {
+            let values = state.as_list_opt::<i32>().ok_or_else(not_a_state)?.value(0);
+            small(&values)?.into_iter().for_each(|place| registers.change(place, true));
+            return Ok(());
+        }
+        let bytes = state.as_binary_opt::<i32>().ok_or_else(not_a_state)?.value(0);
+        if bytes.len() == REGISTERS as usize {
+            registers.below = bytes.to_vec();
+            registers.highest = [0; HEIGHTS as usize + 1];
+            bytes.iter().for_each(|height| registers.highest[usize::from(*height)] += 1);
+            return Ok(());
+        }
+        let (hashes, _) = bytes.as_chunks();
+        hashes.iter().for_each(|hash| registers.change(place(u64::from_le_bytes(*hash)), true));
+        Ok(())
+    }
+}
+
+fn not_a_state() -> Error {
+    Error::bug("what is before windows is no state of approx_distinct")
 }
 
 /// The lowest place in the register of each small value.
@@ -106,12 +139,14 @@ fn small(column: &ArrayRef) -> Result<Vec<u32>> {
 fn places(column: &ArrayRef) -> Result<Vec<u32>> {
     let mut hashes = vec![0; column.len()];
     create_hashes([column], &HLL_RANDOM_STATE, &mut hashes).map_err(|error| from_datafusion(&error))?;
-    let place = |hash: &u64| {
-        let register = *hash as u32 % REGISTERS;
-        let height = (hash >> REGISTER_BITS).trailing_zeros().min(HEIGHTS - 1) + 1;
-        register << HEIGHT_BITS | height
-    };
-    Ok(hashes.iter().map(place).collect())
+    Ok(hashes.into_iter().map(place).collect())
+}
+
+/// The register and the height that a hash says.
+fn place(hash: u64) -> u32 {
+    let register = hash as u32 % REGISTERS;
+    let height = (hash >> REGISTER_BITS).trailing_zeros().min(HEIGHTS - 1) + 1;
+    register << HEIGHT_BITS | height
 }
 
 /// Values by their places.
@@ -119,6 +154,8 @@ fn places(column: &ArrayRef) -> Result<Vec<u32>> {
 struct Registers {
     /// How many values each place has that has some.
     counts: BTreeMap<u32, u32>,
+    /// The greatest heights of what was before all values; empty where nothing was.
+    below: Vec<u8>,
     /// Of how many registers this is the greatest height.
     highest: [u32; HEIGHTS as usize + 1],
 }
@@ -150,6 +187,8 @@ impl Bag for Registers {
         let (first, height) = (place >> HEIGHT_BITS << HEIGHT_BITS, place % (1 << HEIGHT_BITS));
         let others = self.counts.range(first..first + (1 << HEIGHT_BITS)).rev();
         let other = others.map(|(other, _)| other % (1 << HEIGHT_BITS)).find(|other| *other != height).unwrap_or(0);
+        let below = self.below.get((place >> HEIGHT_BITS) as usize).map_or(0, |height| u32::from(*height));
+        let other = other.max(below);
         if other < height {
             let [from, to] = if comes { [other, height] } else { [height, other] };
             self.highest[from as usize] -= 1;

@@ -56,6 +56,8 @@ pub struct Looked {
     pub moves: bool,
     /// Whether rows that are seen for ever may go, and what they come to stays.
     pub has_past: bool,
+    /// Whether its aggregates follow windows from there on, those that are no totals.
+    pub goes_on: bool,
     /// Whether a row sees itself although it does not stand among the rows of its span that it sees.
     pub adds_own: bool,
     /// What it does not see of what stands between those that it sees.
@@ -150,6 +152,7 @@ impl Asked {
                 can_stand: false,
                 moves: false,
                 has_past: false,
+                goes_on: false,
                 adds_own: frame.adds_own(!frame.excludes_base),
                 frame,
             }
@@ -179,6 +182,8 @@ impl Asked {
             looked.moves = followers.iter().flatten().any(|follower| follower.moves());
             looked.needs_all = !others.is_empty();
             looked.has_blocks = looked.needs_all && merge(&others)?;
+            let goes_on = |call: &usize| functions[*call].slide().is_some_and(Slide::goes_on);
+            looked.goes_on = looked.has_past && looked.needs_all && others.iter().all(goes_on);
         }
         Ok(Self { functions, layout, frames, kinds, summed, is_base_seen })
     }
@@ -231,6 +236,7 @@ impl Asked {
             Some(Summed::Row(_)) => Way::OneRow,
             Some(Summed::Rows | Summed::Total(_) | Summed::Times(_)) => Way::RunningTotals,
             None if self.slide(looked, call).is_some() => Way::Sliding,
+            None if looked.goes_on => Way::Sliding,
             None if looked.has_blocks => Way::Blocks,
             None => Way::AllRows,
         }

@@ -47,8 +47,12 @@ impl AggregateUDFImpl for Frequent {
         }
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Utf8)
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        match arguments.first() {
+            // Their text need not be one.
+            Some(kind) if kind.is_binary() => plan_err!("{NAME} takes no BYTES: write encode(x, 'hex')"),
+            _ => Ok(DataType::Utf8),
+        }
     }
 
     fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {

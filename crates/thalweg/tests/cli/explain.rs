@@ -78,8 +78,8 @@ fn a_plan_says_how_aggregates_get_at_the_rows_around_a_row() {
     let expected = [
         "sum(v), count(*), regr_count(v, v), sum(v):2 from running totals",
         "min(v), median(v), approx_distinct(v), var_pop(v) from sliding or all rows, by cost",
-        "max(v) from blocks or all rows, by cost",
         "nth_value(v, -2 ORDER BY ts) from one row",
+        "max(v) from blocks or all rows, by cost",
     ];
     assert_eq!(found, expected);
     let json: serde_json::Value = serde_json::from_str(&thalweg(&["explain", "--json", "-c", sql]).stdout).unwrap();

@@ -141,6 +141,24 @@ fn sketches_follow_windows_from_batch_to_batch_wherever_rows_come() {
             follower.results(of, &mut found).unwrap();
             Arc::new(found.finish())
         };
+        // Windows of the last rows, before which there was nothing, few values, or many.
+        for first in [0, 50, 5900] {
+            let of_rows = |rows: Range<usize>| {
+                let mut accumulator = function.accumulator().unwrap();
+                accumulator.update(&[values.slice(rows.start, rows.len())], None, &vec![0; rows.len()], 1).unwrap();
+                accumulator
+            };
+            let last = values.slice(first, values.len() - first);
+            let windows: Vec<Range<usize>> = (1..100).map(|end| 0..end).collect();
+            let before = of_rows(0..first).take_state().unwrap();
+            let of =
+                Windows { arguments: &[last], filter: None, windows: &windows, own: None, lacks: &[], before: &before };
+            let found = slide.results(&of).unwrap().unwrap();
+            for (number, window) in windows.iter().enumerate() {
+                let expected = of_rows(0..first + window.end).take_result().unwrap();
+                assert_eq!(found.slice(number, 1).to_data(), expected.to_data(), "{kind}, {first} rows before");
+            }
+        }
         let mut follower = slide.follower().unwrap();
         followed_wherever_rows_come(random, &values, follower.as_mut(), results, expected);
     }

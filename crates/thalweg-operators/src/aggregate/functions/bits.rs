@@ -164,7 +164,7 @@ impl<T: ArrowPrimitiveType<Native: Whole>> Bagged for Folded<T> {
 impl<T: ArrowPrimitiveType<Native: Whole>> Slide for Folded<T> {
     fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
         let mut found = PrimitiveBuilder::<T>::with_capacity(windows.windows.len());
-        self.follow(windows, &mut found)?;
+        self.follow(self.bag(), windows, &mut found)?;
         Ok(Some(Arc::new(found.finish())))
     }
 

@@ -65,7 +65,7 @@ impl Bagged for Decided {
 impl Slide for Decided {
     fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
         let mut found = BooleanBuilder::with_capacity(windows.windows.len());
-        self.follow(windows, &mut found)?;
+        self.follow(self.bag(), windows, &mut found)?;
         Ok(Some(Arc::new(found.finish())))
     }
 

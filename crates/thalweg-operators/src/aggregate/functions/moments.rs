@@ -75,7 +75,7 @@ impl<const N: usize, const P: usize> Bagged for Sliding<N, P> {
 impl<const N: usize, const P: usize> Slide for Sliding<N, P> {
     fn results(&self, windows: &Windows<'_>) -> Result<Option<ArrayRef>> {
         let mut found = Float64Builder::with_capacity(windows.windows.len());
-        self.follow(windows, &mut found)?;
+        self.follow(self.bag(), windows, &mut found)?;
         Ok(Some(Arc::new(found.finish())))
     }
 

@@ -50,7 +50,7 @@ impl Chunk {
         let following_pays = looked.slides && overlapping > anew && !is_followed;
         self.settled[frame] = Settled { end, is_followed, ..Settled::default() };
         let lacks_own = looked.adds_own && !(self.done..end).all(|place| spans.owns(place));
-        if lacks_own || all.len() > TOGETHER || !(blocks_pay || following_pays || sure_pays) {
+        if lacks_own || all.len() > TOGETHER || !(blocks_pay || following_pays || sure_pays || looked.goes_on) {
             return Ok(0);
         }
         self.search.visited += all.len() as u64;
@@ -87,7 +87,15 @@ impl Chunk {
             self.settled[frame].is_sure = results.is_some();
             put_followed(&mut self.followed, &numbers, results);
         }
-        if blocks_pay {
+        if looked.goes_on {
+            // What is past need not be merged for each window then.
+            let calls: Vec<_> = looked.calls.clone().filter(|call| asked.summed[*call].is_none()).collect();
+            let stretch = Stretch { rows: &rows, windows: &windows, own, lacks: &lacks, past_of: Some(key) };
+            let results = follow(asked, (kept, past), &calls, stretch)?;
+            self.settled[frame].is_found = results.is_some();
+            put_followed(&mut self.followed, order, results);
+        }
+        if blocks_pay && !self.settled[frame].is_found {
             let (rows, apart) = rows.split_at(all.len());
             let slides = |call: &usize| asked.slide(looked, *call).is_some();
             // A window with a hole is two; one that is empty is only where the row itself would stand.
