@@ -50,7 +50,8 @@ impl Chunk {
         let following_pays = looked.slides && overlapping > anew && !is_followed;
         self.settled[frame] = Settled { end, is_followed, ..Settled::default() };
         let lacks_own = looked.adds_own && !(self.done..end).all(|place| spans.owns(place));
-        if lacks_own || all.len() > TOGETHER || !(blocks_pay || following_pays || sure_pays || looked.goes_on) {
+        let goes_on = looked.goes_on && !all.is_empty();
+        if lacks_own || all.len() > TOGETHER || !(blocks_pay || following_pays || sure_pays || goes_on) {
             return Ok(0);
         }
         self.search.visited += all.len() as u64;
@@ -87,7 +88,7 @@ impl Chunk {
             self.settled[frame].is_sure = results.is_some();
             put_followed(&mut self.followed, &numbers, results);
         }
-        if looked.goes_on {
+        if goes_on {
             // What is past need not be merged for each window then.
             let calls: Vec<_> = looked.calls.clone().filter(|call| asked.summed[*call].is_none()).collect();
             let stretch = Stretch { rows: &rows, windows: &windows, own, lacks: &lacks, past_of: Some(key) };
