@@ -41,7 +41,7 @@ pub fn is_merging(name: &str, arguments: &[DataType], is_distinct: bool) -> bool
     is_listed && !folds_floats && !(is_distinct && name == "percentile_cont")
 }
 
-/// A function of DataFusion with one accumulator for all groups, where it has such, or one per group.
+/// A function of DataFusion with one row accumulator per group, but for `approx_distinct`, which has one for all groups.
 pub struct Merging {
     function: Arc<AggregateFunctionExpr>,
     slide: Option<Box<dyn Slide>>,

@@ -104,7 +104,9 @@ impl Sketch {
         if bytes.len() == REGISTERS as usize {
             registers.below = bytes.to_vec();
             registers.highest = [0; HEIGHTS as usize + 1];
-            bytes.iter().for_each(|height| registers.highest[usize::from(*height)] += 1);
+            for height in bytes {
+                *registers.highest.get_mut(usize::from(*height)).ok_or_else(not_a_state)? += 1;
+            }
             return Ok(());
         }
         let (hashes, _) = bytes.as_chunks();
