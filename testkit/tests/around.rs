@@ -222,8 +222,8 @@ struct End {
 
 #[derive(Clone, Copy, Debug)]
 enum Bounds {
-    /// The row and so many before it, or all.
-    Rows(Option<usize>),
+    /// From so many rows before the row, or all, to so many before it.
+    Rows(Option<usize>, usize),
     /// Without a first end, from the first row on.
     Time(Option<End>, End),
 }
@@ -246,8 +246,11 @@ impl Window {
         let union = *[&[][..], &[1], &[1], &[2], &[1, 2], &[2, 1]].choose(random).unwrap();
         let spans = [(-3, 2), (-1, 0), (0, 1), (1, 6), (-9, -2), (-30, 0), (-30, 30)];
         let bounds = match random.random_range(0..10) {
-            0 => Bounds::Rows(None),
-            1..3 => Bounds::Rows(Some(random.random_range(0..6))),
+            0 => Bounds::Rows(None, *[0, 0, 1, 3].choose(random).unwrap()),
+            1..3 => {
+                let to = *[0, 0, 1, 2, 4].choose(random).unwrap();
+                Bounds::Rows(Some(to + random.random_range(0..6)), to)
+            }
             3 => Bounds::Time(None, End { seconds: *[-3, 0, 0, 2].choose(random).unwrap(), is_open: false }),
             4 => Bounds::Time(Some(End { seconds: 0, is_open: false }), End { seconds: 0, is_open: false }),
             _ => {
@@ -274,9 +277,17 @@ impl Window {
         let keys = if self.has_key { "PARTITION BY k" } else { "" };
         let side = |of: i64| if of > 0 { "FOLLOWING" } else { "PRECEDING" };
         let bounds = match self.bounds {
-            Bounds::Rows(None) => "ROWS UNBOUNDED PRECEDING".to_string(),
-            Bounds::Rows(Some(rows)) if random.random_bool(0.3) => format!("ROWS {} OPEN PRECEDING", rows + 1),
-            Bounds::Rows(Some(rows)) => format!("ROWS BETWEEN {rows} PRECEDING AND CURRENT ROW"),
+            Bounds::Rows(None, 0) => "ROWS UNBOUNDED PRECEDING".to_string(),
+            Bounds::Rows(Some(rows), 0) if random.random_bool(0.3) => format!("ROWS {} OPEN PRECEDING", rows + 1),
+            Bounds::Rows(from, to) => {
+                let from = from.map_or("UNBOUNDED".to_string(), |rows| rows.to_string());
+                let end = match to {
+                    0 => "CURRENT ROW".to_string(),
+                    _ if random.random_bool(0.3) => format!("{} OPEN PRECEDING", to - 1),
+                    _ => format!("{to} PRECEDING"),
+                };
+                format!("ROWS BETWEEN {from} PRECEDING AND {end}")
+            }
             Bounds::Time(from, to) => {
                 let is_closed = ![from, Some(to)].into_iter().flatten().any(|end| end.is_open);
                 let kind = if is_closed { random.random_range(0..3) } else { random.random_range(0..2) };
@@ -320,7 +331,8 @@ impl Window {
             let (input, other) = &line[*place];
             let behind = other.time - row.time;
             let is_near = match self.bounds {
-                Bounds::Rows(_) => *place <= own,
+                Bounds::Rows(_, 0) => *place <= own,
+                Bounds::Rows(..) => *place < own,
                 Bounds::Time(from, to) => {
                     from.is_none_or(|from| behind > from.seconds || behind == from.seconds && !from.is_open)
                         && (behind < to.seconds || behind == to.seconds && !to.is_open)
@@ -333,10 +345,13 @@ impl Window {
             is_near && !is_left_out
         };
         let mut seen: Vec<usize> = (0..line.len()).filter(is_seen).collect();
-        let rows = match self.bounds {
-            Bounds::Rows(rows) => rows.map(|rows| rows + usize::from(!self.no_row)),
-            Bounds::Time(..) => None,
+        // So many of them are wanted, without so many at the end.
+        let (rows, without) = match self.bounds {
+            Bounds::Rows(from, 0) => (from.map(|from| from + usize::from(!self.no_row)), 0),
+            Bounds::Rows(from, to) => (from.map(|from| from - to + 1), to - 1),
+            Bounds::Time(..) => (None, 0),
         };
+        seen.truncate(seen.len().saturating_sub(without));
         for most in rows.into_iter().chain(self.most) {
             seen.drain(..seen.len().saturating_sub(most));
         }
@@ -489,7 +504,11 @@ fn every_window_has_the_rows_that_its_clauses_leave() {
             1 | 2 => Some(beside(&first, Window::random(random))),
             // One counts rows of the other streams alone, however many of the base the other one keeps behind them.
             3 => {
-                first = Window { bounds: Bounds::Rows(Some(random.random_range(1..6))), no_base: true, ..first };
+                first = Window {
+                    bounds: Bounds::Rows(Some(random.random_range(1..6)), random.random_range(0..2)),
+                    no_base: true,
+                    ..first
+                };
                 let span = Bounds::Time(Some(End { seconds: -1, is_open: false }), End { seconds: 0, is_open: false });
                 Some(beside(&first, Window { bounds: span, ..Window::random(random).plain() }))
             }

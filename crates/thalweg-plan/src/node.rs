@@ -287,8 +287,13 @@ pub enum FrameBounds {
         /// How far behind it the last one may be, at most.
         to: Interval,
     },
-    /// Rows by their number: the row itself, and so many before it; `None` is without end.
-    Rows(Option<usize>),
+    /// Rows by their number, both ends included.
+    Rows {
+        /// How many rows before the row the first one is; `None` is without end.
+        from: Option<usize>,
+        /// How many rows before it the last one is, no more than the first; 0 is the row itself.
+        to: usize,
+    },
 }
 
 /// Sorts all rows of a bounded input.

@@ -367,8 +367,10 @@ fn over_detail(plan: &Plan, id: NodeId, over: &Over) -> String {
     let frame = |frame: &Frame| {
         let bounds = match frame.bounds {
             FrameBounds::Range { from, to } => format!("range {} to {}", offset(from), offset(Some(to))),
-            FrameBounds::Rows(None) => "rows from the first".to_string(),
-            FrameBounds::Rows(Some(rows)) => format!("{} rows", rows.saturating_add(1)),
+            FrameBounds::Rows { from: None, to: 0 } => "rows from the first".to_string(),
+            FrameBounds::Rows { from: None, to } => format!("rows from the first to {to} before"),
+            FrameBounds::Rows { from: Some(from), to: 0 } => format!("{} rows", from.saturating_add(1)),
+            FrameBounds::Rows { from: Some(from), to } => format!("rows {from} to {to} before"),
         };
         let parts = [
             (frame.most.map(|most| format!("the last {most}"))),

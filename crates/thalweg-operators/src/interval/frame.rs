@@ -104,7 +104,7 @@ impl Frame {
     pub fn ahead(&self) -> i64 {
         match self.bounds {
             FrameBounds::Range { to, .. } => to.0.max(0),
-            FrameBounds::Rows(_) => 0,
+            FrameBounds::Rows { .. } => 0,
         }
     }
 
@@ -114,7 +114,7 @@ impl Frame {
             FrameBounds::Range { from: Some(from), .. } => Some(from.0.min(0).saturating_neg()),
             // What is before the last of them is not seen.
             FrameBounds::Range { from: None, to } => self.most.map(|_| to.0.min(0).saturating_neg()),
-            FrameBounds::Rows(_) => Some(0),
+            FrameBounds::Rows { .. } => Some(0),
         }
     }
 
@@ -130,7 +130,7 @@ impl Frame {
         match self.bounds {
             FrameBounds::Range { from, to } => (to.0.saturating_neg(), from.map(|from| from.0.saturating_neg())),
             // One row more moves the first one out of the frames of all that come behind it.
-            FrameBounds::Rows(_) => (0, None),
+            FrameBounds::Rows { .. } => (0, None),
         }
     }
 
@@ -143,15 +143,27 @@ impl Frame {
                 let before = to.0.saturating_add(1).min(0).saturating_neg();
                 self.most.map(|rows| Spared { rows, but_base: self.excludes_base, before })
             }
-            FrameBounds::Rows(before) => {
-                Some(Spared { rows: before.unwrap_or(usize::MAX), but_base: self.excludes_base, before: 0 })
-            }
+            FrameBounds::Rows { from, .. } => Some(self.last(from.unwrap_or(usize::MAX))),
         }
+    }
+
+    /// Which rows before a row it may not see yet, however old they are, where it sees all that are older.
+    pub fn unseen(&self) -> Option<Spared> {
+        match self.bounds {
+            FrameBounds::Rows { to: to @ 2.., .. } => Some(self.last(to - 1)),
+            FrameBounds::Rows { .. } | FrameBounds::Range { .. } => None,
+        }
+    }
+
+    /// The last rows before a row that count.
+    fn last(&self, rows: usize) -> Spared {
+        Spared { rows, but_base: self.excludes_base, before: 0 }
     }
 
     /// Whether it sees all rows before its end.
     pub fn is_unbounded(&self) -> bool {
-        let has_no_beginning = matches!(self.bounds, FrameBounds::Range { from: None, .. } | FrameBounds::Rows(None));
+        let has_no_beginning =
+            matches!(self.bounds, FrameBounds::Range { from: None, .. } | FrameBounds::Rows { from: None, .. });
         has_no_beginning && self.most.is_none()
     }
 
@@ -159,7 +171,7 @@ impl Frame {
     pub fn end(&self) -> i64 {
         match self.bounds {
             FrameBounds::Range { to, .. } => to.0.min(0).saturating_neg(),
-            FrameBounds::Rows(_) => 0,
+            FrameBounds::Rows { .. } => 0,
         }
     }
 
@@ -177,7 +189,7 @@ impl Frame {
     pub fn sees_itself(&self) -> bool {
         let is_within = match self.bounds {
             FrameBounds::Range { from, to } => from.is_none_or(|from| from <= Interval::ZERO) && to >= Interval::ZERO,
-            FrameBounds::Rows(_) => true,
+            FrameBounds::Rows { to, .. } => to == 0,
         };
         is_within && !self.excludes_row
     }
@@ -187,7 +199,7 @@ impl Frame {
     pub fn hole(&self, is_in_line: bool) -> Option<Hole> {
         match self.bounds {
             // So many rows before it end with the one before it, or with the last of an earlier time.
-            FrameBounds::Rows(_) => None,
+            FrameBounds::Rows { .. } => None,
             FrameBounds::Range { .. } if self.excludes_time => Some(Hole::Time),
             FrameBounds::Range { .. } => (is_in_line && self.excludes_row).then_some(Hole::Itself),
         }
@@ -198,10 +210,15 @@ impl Frame {
         self.sees_itself() && (!is_in_line || self.excludes_time)
     }
 
-    /// The same without clauses that change nothing: nothing can be left out of the row's own time where no row of it is seen.
+    /// The same without clauses that change nothing: nothing can be left out of the row's own time where no row of it is seen. A frame of
+    /// rows that ends before the row sees others of its time.
     pub fn simplified(self) -> Self {
         let has_row = Self { excludes_row: false, ..self.clone() };
-        if has_row.sees_itself() { self } else { Self { excludes_time: false, ..has_row } }
+        match self.bounds {
+            _ if has_row.sees_itself() => self,
+            FrameBounds::Range { .. } => Self { excludes_time: false, ..has_row },
+            FrameBounds::Rows { .. } => has_row,
+        }
     }
 
     /// Finds the rows that each of some rows of one key, which have these times and are in their order, sees where they follow each
@@ -240,18 +257,22 @@ impl Frame {
                     line.passed([times, to_limits], [near, near], holes.each_mut());
                 }
             }
-            FrameBounds::Rows(before) if self.excludes_time => {
-                line.passed([times, times], [near.end, near.end], [starts, ends]);
-                let before = before.unwrap_or(usize::MAX);
-                starts[first..].iter_mut().for_each(|start| *start = start.saturating_sub(before));
-            }
-            FrameBounds::Rows(before) => {
-                let mut own = near.end;
-                for base in bases.clone() {
-                    own = line.place(base, own);
-                    starts.push(own.saturating_sub(before.unwrap_or(usize::MAX)));
-                    ends.push(own + usize::from(is_in_line && !self.excludes_row));
+            FrameBounds::Rows { from, to } => {
+                // How many rows that count are before each.
+                if self.excludes_time {
+                    line.passed([times, times], [near.end, near.end], [starts, ends]);
+                } else {
+                    let mut own = near.end;
+                    for base in bases.clone() {
+                        own = line.place(base, own);
+                        starts.push(own);
+                    }
+                    ends.extend_from_slice(&starts[first..]);
                 }
+                let (from, unseen) = (from.unwrap_or(usize::MAX), to.saturating_sub(1));
+                let own = usize::from(is_in_line && !self.excludes_time && self.sees_itself());
+                starts[first..].iter_mut().for_each(|start| *start = start.saturating_sub(from));
+                ends[first..].iter_mut().for_each(|end| *end = end.saturating_sub(unseen) + own);
             }
         }
         if let (Some(start), Some(end)) = (starts.last(), ends.last()) {
@@ -314,7 +335,7 @@ impl Frame {
         let own = if is_in_line { place } else { rows.len() };
         let found = match self.bounds {
             FrameBounds::Range { from, to } => within(from, to, base, line, near),
-            FrameBounds::Rows(_) => 0..place,
+            FrameBounds::Rows { .. } => 0..place,
         };
         *near = found.clone();
         let is_seen = |(place, entry): (usize, &Entry)| {
@@ -331,7 +352,12 @@ impl Frame {
             seen.extend(chosen.map(|(_, entry)| entry.at));
             seen[from..].reverse();
         };
-        others(before, if let FrameBounds::Rows(Some(most)) = self.bounds { most } else { usize::MAX });
+        let (most, unseen) = match self.bounds {
+            FrameBounds::Rows { from, to } => (from.unwrap_or(usize::MAX), to.saturating_sub(1)),
+            FrameBounds::Range { .. } => (usize::MAX, 0),
+        };
+        others(before, most);
+        seen.truncate(seen.len().saturating_sub(unseen).max(first_seen));
         seen.extend(self.sees_itself().then_some(base.at));
         let start = behind.start;
         let chosen = rows[behind].iter().enumerate().filter(|(place, entry)| is_seen((start + place, entry)));

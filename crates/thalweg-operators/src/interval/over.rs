@@ -167,13 +167,17 @@ impl Over {
             },
         );
         let back = back.collect::<Option<Vec<_>>>().map(|back| back.into_iter().max().unwrap_or(0));
-        let spared = asked.frames.iter().filter(|looked| !looked.has_past);
+        let spared = asked.frames.iter().filter_map(
+            |Looked { frame, has_past, .. }| {
+                if *has_past { frame.unseen() } else { frame.spared() }
+            },
+        );
         let (sweep, may_be_light) = (asked.can_sweep().then(Sweep::new), asked.is_light());
         let with_base = asked.frames.iter().map(|looked| looked.has_base).collect();
         Ok(Self {
             ahead: ahead.max().unwrap_or(0),
             back,
-            spared: spared.filter_map(|looked| looked.frame.spared()).collect(),
+            spared: spared.collect(),
             past: Past::default(),
             lines: Lines::new(KeyEncoder::new(&key_types)?, asked.kinds.len(), with_base),
             inputs,

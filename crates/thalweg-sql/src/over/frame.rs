@@ -44,15 +44,15 @@ pub(crate) struct Shape {
 pub(crate) enum Bounds {
     /// By event time, in microseconds behind the row's; `None` is without end.
     Range { from: Option<i64>, to: i64 },
-    /// The row and so many before it; `None` is all.
-    Rows(Option<usize>),
+    /// By number, from so many rows before the row to so many before it; `None` is without end.
+    Rows { from: Option<usize>, to: usize },
 }
 
 impl From<Bounds> for FrameBounds {
     fn from(bounds: Bounds) -> Self {
         match bounds {
             Bounds::Range { from, to } => Self::Range { from: from.map(Interval), to: Interval(to) },
-            Bounds::Rows(rows) => Self::Rows(rows),
+            Bounds::Rows { from, to } => Self::Rows { from, to },
         }
     }
 }
@@ -74,6 +74,9 @@ impl Shape {
     }
 }
 
+/// What to do about a frame that ends before it begins.
+const TURNED: &str = "the bound that is earlier stands first; OPEN leaves out the rows at the bound itself";
+
 fn bounds(frame: &WindowFrame) -> Result<Bounds> {
     use WindowFrameBound::{CurrentRow, Following, Preceding};
     let is_last = |bound: &WindowFrameBound| matches!(bound, Following(end) if end.is_null());
@@ -84,27 +87,31 @@ fn bounds(frame: &WindowFrame) -> Result<Bounds> {
     match frame.units {
         WindowFrameUnits::Groups => Err(Error::query("GROUPS is not there").with_hint("write RANGE or ROWS")),
         WindowFrameUnits::Rows => {
-            let rows = match &frame.start_bound {
-                CurrentRow => Some(Some(0)),
-                Preceding(ScalarValue::UInt64(rows)) => Some(rows.and_then(|rows| usize::try_from(rows).ok())),
+            // How many rows before the row.
+            let distance = |bound: &WindowFrameBound| match bound {
+                CurrentRow | Following(ScalarValue::UInt64(Some(0))) => Some(Some(0)),
+                Preceding(ScalarValue::UInt64(rows)) => {
+                    Some(rows.map(|rows| usize::try_from(rows).unwrap_or(usize::MAX)))
+                }
                 _ => None,
             };
-            match (rows, &frame.end_bound) {
-                (Some(rows), CurrentRow) => Ok(Bounds::Rows(rows)),
-                (Some(rows), Preceding(ScalarValue::UInt64(Some(0)))) => Ok(Bounds::Rows(rows)),
-                // What OpenMLDB's users write for the rows before the row.
-                (Some(rows), Preceding(ScalarValue::UInt64(Some(1)))) if rows != Some(0) => {
-                    let rows = rows.map_or_else(|| "UNBOUNDED".to_string(), |rows| rows.to_string());
-                    Err(Error::query("frames of ROWS end at the current row").with_hint(format!(
-                        "write ROWS BETWEEN {rows} PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW for the rows before it"
-                    )))
-                }
-                _ => Err(Error::query("frames of ROWS end at the current row, and begin there or before it")
+            let (Some(from), Some(Some(to))) = (distance(&frame.start_bound), distance(&frame.end_bound)) else {
+                return Err(Error::query("frames of ROWS look back: they end at the current row or before it")
                     .with_hint(
                         "write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' \
                      MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING",
-                    )),
+                    ));
+            };
+            if let Some(from) = from.filter(|from| *from < to) {
+                let shown = |rows: usize| match rows {
+                    0 => "the row itself".to_string(),
+                    1 => "1 row before the row".to_string(),
+                    _ => format!("{rows} rows before the row"),
+                };
+                let message = format!("the frame ends before it begins: from {} to {}", shown(from), shown(to));
+                return Err(Error::query(message).with_hint(TURNED));
             }
+            Ok(Bounds::Rows { from, to })
         }
         WindowFrameUnits::Range => {
             let (from, to) = (distance(&frame.start_bound)?, distance(&frame.end_bound)?);
@@ -120,7 +127,7 @@ fn bounds(frame: &WindowFrame) -> Result<Bounds> {
                     shown(from),
                     shown(to)
                 ))
-                .with_hint("the bound that is earlier stands first; OPEN leaves out the rows at the bound itself"));
+                .with_hint(TURNED));
             }
             Ok(Bounds::Range { from, to })
         }

@@ -368,17 +368,17 @@ CREATE VIEW v AS SELECT sum(delay) OVER (ORDER BY ts DESC) AS n FROM s
 fn frames_end_where_the_row_does_or_in_a_known_time() {
     refuses(
         r#"
-SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING) FROM s
-  [ROWS BETWEEN 3 PRECEDING AND 2 PRECEDING] frames of ROWS end at the current row, and begin there or before it
+SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 3 PRECEDING) FROM s
+  [ROWS BETWEEN 1 PRECEDING AND 3 PRECEDING] the frame ends before it begins: from 1 row before the row to 3 rows before the row
+    the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
+
+SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND 1 PRECEDING) FROM s
+  [ROWS BETWEEN CURRENT ROW AND 1 PRECEDING] the frame ends before it begins: from the row itself to 1 row before the row
+    the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
+
+SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND 1 FOLLOWING) FROM s
+  [ROWS BETWEEN 3 PRECEDING AND 1 FOLLOWING] frames of ROWS look back: they end at the current row or before it
     write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING
-
-SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) FROM s
-  [ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING] frames of ROWS end at the current row
-    write ROWS BETWEEN 3 PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW for the rows before it
-
-SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) FROM s
-  [ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING] frames of ROWS end at the current row
-    write ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW for the rows before it
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 0d FOLLOWING AND 1s PRECEDING) FROM s
   [ROWS_RANGE BETWEEN 0d FOLLOWING AND 1s PRECEDING] the frame ends before it begins: from the row's own time to 1 s before the row
@@ -389,7 +389,7 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN -1s PRECEDING AND CURRENT
     leave the minus out, and write the other one of them
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING) FROM s
-  [ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING] frames of ROWS end at the current row, and begin there or before it
+  [ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING] frames of ROWS look back: they end at the current row or before it
     write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) FROM s
@@ -449,7 +449,7 @@ SELECT sum(delay) OVER (ORDER BY ts GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW) 
     write RANGE or ROWS
 
 CREATE VIEW v AS SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING) AS n FROM s
-  [ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING] frames of ROWS end at the current row, and begin there or before it
+  [ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING] frames of ROWS look back: they end at the current row or before it
     write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING
 "#,
     );

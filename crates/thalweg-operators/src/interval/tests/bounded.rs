@@ -4,9 +4,13 @@ use super::*;
 
 /// An operator with the first of all aggregates over rows from some time before each row on, after so many rows.
 fn after(count: i64, from: Option<i64>, aggregates: usize) -> Over {
+    after_of(count, FrameBounds::Range { from: from.map(Interval), to: Interval(0) }, aggregates)
+}
+
+/// The same of any frame that looks back.
+fn after_of(count: i64, bounds: FrameBounds, aggregates: usize) -> Over {
     let results = (0..aggregates).map(|i| Field::new(format!("a{i}"), DataType::Int64, true));
     let output: Vec<Field> = fields().into_iter().take(1).chain(results).collect();
-    let bounds = FrameBounds::Range { from: from.map(Interval), to: Interval(0) };
     let frame = Frame { bounds, most: None, excludes_row: false, excludes_time: false, excludes_base: false };
     let parts = over::Parts {
         passes: vec![0],
@@ -31,8 +35,14 @@ fn after(count: i64, from: Option<i64>, aggregates: usize) -> Over {
         let batches = out.take(1 << 20);
         let last = batches.last().unwrap().1.columns();
         let sums = last.column(2).as_primitive::<Int64Type>();
-        let seen = from.map_or(first + 99, |from| (first + 99).min(-from));
-        assert_eq!(sums.value(sums.len() - 1), seen / 7 + 1, "as many rows as it sees of its key");
+        let before = (first + 99) / 7;
+        let seen = match bounds {
+            FrameBounds::Range { from, .. } => from.map_or(before, |from| before.min(-from.0 / 7)) + 1,
+            FrameBounds::Rows { from, to } => {
+                from.map_or(before + 1, |from| from as i64 + 1).min(before + 1) - (to as i64).min(before + 1)
+            }
+        };
+        assert_eq!(sums.value(sums.len() - 1), seen, "as many rows as it sees of its key");
     }
     over
 }
@@ -40,8 +50,19 @@ fn after(count: i64, from: Option<i64>, aggregates: usize) -> Over {
 /// Of a frame without a beginning the state has the size of the keys, however many rows there were.
 #[test]
 fn rows_that_are_seen_for_ever_go_and_what_they_come_to_stays() {
-    let [few, many] = [2_000, 200_000].map(|count| after(count, None, 4).state().unwrap().bytes());
-    assert!(many < 2 * few, "{few} bytes after 2,000 rows, {many} after 200,000");
+    let last = |from, to| FrameBounds::Rows { from, to };
+    for bounds in [
+        FrameBounds::Range { from: None, to: Interval(0) },
+        last(None, 0),
+        last(None, 5),
+        last(Some(9), 0),
+        last(Some(9), 4),
+    ] {
+        // Times are counted where the frame has all rows of a time or none; else their values stay.
+        let aggregates = if matches!(bounds, FrameBounds::Range { .. }) { 4 } else { 3 };
+        let [few, many] = [2_000, 200_000].map(|count| after_of(count, bounds, aggregates).state().unwrap().bytes());
+        assert!(many < 2 * few, "{bounds:?}: {few} bytes after 2,000 rows, {many} after 200,000");
+    }
 }
 
 /// Of rows that stand in lines by their times and totals alone nothing else is kept.

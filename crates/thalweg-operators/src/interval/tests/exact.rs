@@ -90,8 +90,10 @@ fn differences_of_totals_are_to_the_bit_what_a_fresh_sum_is() {
             range(-7, 0),
             range(-5, 6),
             range(-40, 0),
-            FrameBounds::Rows(Some(4)),
-            FrameBounds::Rows(None),
+            FrameBounds::Rows { from: Some(4), to: 0 },
+            FrameBounds::Rows { from: None, to: 0 },
+            FrameBounds::Rows { from: Some(6), to: 2 },
+            FrameBounds::Rows { from: None, to: 3 },
             forever(0),
             forever(-3),
         ];

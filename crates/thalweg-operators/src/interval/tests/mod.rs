@@ -543,16 +543,17 @@ fn seen_by(frame: &Frame, base: &[Row], others: &[Row]) -> Vec<(Row, Vec<Row>)> 
             let behind = other.time - row.time;
             let is_near = match frame.bounds {
                 FrameBounds::Range { from, to } => from.is_none_or(|from| from.0 <= behind) && behind <= to.0,
-                FrameBounds::Rows(_) => *place <= own,
+                FrameBounds::Rows { to, .. } => *place < own || to == 0 && *place == own,
             };
             is_near
                 && !(is_itself && frame.excludes_row)
                 && (is_itself || !(frame.excludes_time && behind == 0 || frame.excludes_base && input == 1))
         };
         let mut seen: Vec<usize> = of_key.into_iter().filter(is_seen).collect();
-        if let FrameBounds::Rows(Some(before)) = frame.bounds {
-            let most = before + usize::from(!frame.excludes_row);
-            seen.drain(..seen.len().saturating_sub(most));
+        if let FrameBounds::Rows { from, to } = frame.bounds {
+            seen.truncate(seen.len().saturating_sub(to.saturating_sub(1)));
+            let most = from.map(|from| from + usize::from(to == 0 && !frame.excludes_row) - to.saturating_sub(1));
+            seen.drain(..seen.len().saturating_sub(most.unwrap_or(usize::MAX)));
         }
         if let Some(most) = frame.most {
             seen.drain(..seen.len().saturating_sub(most));
@@ -579,6 +580,7 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
     for seed in 0..300 {
         let random = &mut StdRng::seed_from_u64(seed);
         let range = |from: i64, to| FrameBounds::Range { from: Some(Interval(from)), to: Interval(to) };
+        let numbered = |from, to| FrameBounds::Rows { from, to };
         let bounds = [
             range(-7, 0),
             range(-5, 6),
@@ -589,9 +591,14 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
             FrameBounds::Range { from: None, to: Interval(0) },
             FrameBounds::Range { from: None, to: Interval(-9) },
             FrameBounds::Range { from: None, to: Interval(6) },
-            FrameBounds::Rows(Some(3)),
-            FrameBounds::Rows(Some(0)),
-            FrameBounds::Rows(None),
+            numbered(Some(3), 0),
+            numbered(Some(0), 0),
+            numbered(None, 0),
+            numbered(Some(3), 1),
+            numbered(Some(5), 3),
+            numbered(Some(2), 2),
+            numbered(None, 1),
+            numbered(None, 4),
         ];
         let frame = |random: &mut StdRng| Frame {
             bounds: *bounds.choose(random).unwrap(),
