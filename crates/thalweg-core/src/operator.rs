@@ -231,12 +231,14 @@ pub enum Way {
     Blocks,
     /// From all rows of its window.
     AllRows,
+    /// From all pairs of the row and one of its window.
+    Pairs,
 }
 
 impl Way {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Sorting, Self::RunningTotals, Self::OneRow, Self::Sliding, Self::Blocks, Self::AllRows];
+    pub const ALL: [Self; 7] =
+        [Self::Sorting, Self::RunningTotals, Self::OneRow, Self::Sliding, Self::Blocks, Self::AllRows, Self::Pairs];
 
     /// What users see.
     pub fn name(self) -> &'static str {
@@ -247,6 +249,7 @@ impl Way {
             Self::Sliding => "sliding",
             Self::Blocks => "blocks",
             Self::AllRows => "all rows",
+            Self::Pairs => "pairs",
         }
     }
 }

@@ -273,8 +273,19 @@ pub struct Frame {
     pub excludes_time: bool,
     /// No other row of the first input (INSTANCE_NOT_IN_WINDOW).
     pub excludes_base: bool,
+    /// Whether the aggregates are over pairs of the row and each that it sees, and which.
+    pub pairs: Option<Pairs>,
     /// The aggregates.
     pub aggregates: Vec<AggregateCall>,
+}
+
+/// Pairs of a row and each that it sees.
+#[derive(Clone, Debug)]
+pub struct Pairs {
+    /// Which columns of the first input stand for those of the row that is seen; all others, which pass, are of the row itself.
+    pub seen: Vec<usize>,
+    /// What must be true of a pair.
+    pub condition: Option<Expr>,
 }
 
 /// From where to where a frame reaches.

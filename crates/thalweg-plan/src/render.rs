@@ -369,6 +369,7 @@ fn over_detail(plan: &Plan, id: NodeId, over: &Over) -> String {
             FrameBounds::Range { from, to } => format!("range {} to {}", offset(from), offset(Some(to))),
             FrameBounds::Rows { from: None, to: 0 } => "rows from the first".to_string(),
             FrameBounds::Rows { from: None, to } => format!("rows from the first to {to} before"),
+            FrameBounds::Rows { from: Some(0), to: 0 } => "the row".to_string(),
             FrameBounds::Rows { from: Some(from), to: 0 } => format!("{} rows", from.saturating_add(1)),
             FrameBounds::Rows { from: Some(from), to } => format!("rows {from} to {to} before"),
         };
@@ -378,7 +379,10 @@ fn over_detail(plan: &Plan, id: NodeId, over: &Over) -> String {
             frame.excludes_time.then(|| "without its time".to_string()),
             frame.excludes_base.then(|| "without others of the first input".to_string()),
         ];
-        let parts: String = parts.into_iter().flatten().map(|part| format!(", {part}")).collect();
+        let condition = frame.pairs.iter().filter_map(|pairs| pairs.condition.as_ref());
+        let condition = condition.map(|condition| format!("where {}", written(condition)));
+        let parts = parts.into_iter().flatten().chain(condition);
+        let parts: String = parts.map(|part| format!(", {part}")).collect();
         let calls = list(frame.aggregates.iter().map(|call| call.output.name().clone()));
         format!("{bounds}{parts} compute {calls}")
     };

@@ -48,7 +48,7 @@ use values::Values;
 use windowing::{PaneId, Windowing};
 
 /// One aggregate of an [`Aggregate`] operator.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Call {
     /// The function.
     pub function: Arc<dyn Function>,

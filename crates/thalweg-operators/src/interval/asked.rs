@@ -17,6 +17,7 @@ use super::{
     kept::Kept,
     layout::Layout,
     over::OverInput,
+    paired::Paired,
 };
 use crate::aggregate::Call;
 
@@ -35,6 +36,10 @@ pub struct Asked {
     /// Whether rows of the first input are seen by others.
     pub is_base_seen: bool,
 }
+
+/// Frames, each with how many of the aggregates are its own, and for each what these are, if they are over pairs; those at the end may be
+/// left out.
+pub type Frames<'a> = (&'a [(Frame, usize)], &'a [Option<Arc<Paired>>]);
 
 /// A frame, and what is computed of it.
 pub struct Looked {
@@ -62,6 +67,8 @@ pub struct Looked {
     pub adds_own: bool,
     /// What it does not see of what stands between those that it sees.
     pub hole: Option<Hole>,
+    /// What its aggregates are where they are over pairs.
+    pub paired: Option<Arc<Paired>>,
 }
 
 impl Looked {
@@ -102,7 +109,7 @@ pub fn possible(way: Way) -> &'static str {
         Way::Sorting => "sorting or running totals, by cost",
         Way::Sliding => "sliding or all rows, by cost",
         Way::Blocks => "blocks or all rows, by cost",
-        Way::RunningTotals | Way::OneRow | Way::AllRows => way.name(),
+        Way::RunningTotals | Way::OneRow | Way::AllRows | Way::Pairs => way.name(),
     }
 }
 
@@ -111,12 +118,12 @@ pub fn possible(way: Way) -> &'static str {
 /// Errors: as there.
 pub fn ways(
     inputs: &[OverInput],
-    frames: &[(Frame, usize)],
+    (frames, paired): Frames<'_>,
     passes: &[usize],
     emission: Emission,
     is_incremental: bool,
 ) -> Result<Vec<Way>> {
-    let asked = Asked::new(inputs, frames, passes, is_incremental)?;
+    let asked = Asked::new(inputs, (frames, paired), passes, is_incremental)?;
     if emission != Emission::Eager && asked.can_sweep() {
         return Ok(vec![Way::Sorting; asked.functions.len()]);
     }
@@ -125,13 +132,12 @@ pub fn ways(
 }
 
 impl Asked {
-    /// The aggregates of some frames, each with how many of them are its own, over these inputs; which of the columns of the first
-    /// one pass; whether aggregates are found without looking at all rows of each window, where that can be.
+    /// The aggregates of some frames over these inputs; which of the columns of the first one pass; whether aggregates are found without looking at all rows of each window, where that can be.
     ///
     /// Errors: `Error::Bug` if there is no input.
     pub fn new(
         inputs: &[OverInput],
-        frames: &[(Frame, usize)],
+        (frames, paired): Frames<'_>,
         passes: &[usize],
         is_incremental: bool,
     ) -> Result<Self> {
@@ -139,7 +145,7 @@ impl Asked {
         let functions: Vec<_> = base.calls.iter().map(|call| Arc::clone(&call.function)).collect();
         let is_base_seen = frames.iter().any(|(frame, _)| !frame.excludes_base);
         let mut first = 0;
-        let looked = |(frame, count): &(Frame, usize)| {
+        let looked = |(number, (frame, count)): (usize, &(Frame, usize))| {
             first += count;
             let frame = frame.clone().simplified();
             Looked {
@@ -154,10 +160,11 @@ impl Asked {
                 has_past: false,
                 goes_on: false,
                 adds_own: frame.adds_own(!frame.excludes_base),
+                paired: paired.get(number).cloned().flatten(),
                 frame,
             }
         };
-        let mut frames: Vec<Looked> = frames.iter().map(looked).collect();
+        let mut frames: Vec<Looked> = frames.iter().enumerate().map(looked).collect();
         let is_base_read = is_base_seen || frames.iter().any(|looked| looked.adds_own);
         let layout = Layout::new(&base.calls, passes, base.input.time, is_base_read);
         let (kinds, summed) = match is_incremental {
@@ -166,14 +173,16 @@ impl Asked {
         };
         for looked in &mut frames {
             let others: Vec<usize> = looked.calls.clone().filter(|call| summed[*call].is_none()).collect();
+            // Which pairs there are is different for each row.
+            let is_alone = is_incremental && looked.paired.is_none();
             let merge = |calls: &[usize]| {
                 let merges = calls.iter().map(|call| can_merge(functions[*call].as_ref()));
-                Ok::<_, Error>(is_incremental && merges.collect::<Result<Vec<_>>>()?.into_iter().all(|merges| merges))
+                Ok::<_, Error>(is_alone && merges.collect::<Result<Vec<_>>>()?.into_iter().all(|merges| merges))
             };
             let picks = looked.calls.clone().any(|call| matches!(summed[call], Some(Summed::Row(_))));
             // Rows need not be kept for ever where what they come to can be merged.
             looked.has_past = looked.is_contiguous() && looked.frame.is_unbounded() && merge(&others)? && !picks;
-            let slides = |call: &usize| is_incremental && !looked.has_past && functions[*call].slide().is_some();
+            let slides = |call: &usize| is_alone && !looked.has_past && functions[*call].slide().is_some();
             let (sliding, others): (Vec<_>, Vec<_>) = others.into_iter().partition(slides);
             looked.slides = !sliding.is_empty();
             let follower = |call: &usize| functions[*call].slide().and_then(Slide::follower);
@@ -238,6 +247,7 @@ impl Asked {
             None if self.slide(looked, call).is_some() => Way::Sliding,
             None if looked.goes_on => Way::Sliding,
             None if looked.has_blocks => Way::Blocks,
+            None if looked.paired.is_some() => Way::Pairs,
             None => Way::AllRows,
         }
     }
@@ -326,6 +336,10 @@ fn totals(inputs: &[OverInput], layout: &Layout, frames: &[Looked]) -> Result<(V
     let frame_of = |call: usize| frames.iter().find(|looked| looked.calls.contains(&call));
     for (call, columns) in layout.calls.iter().enumerate() {
         let function = &inputs[0].calls[call].function;
+        if frame_of(call).is_some_and(|looked| looked.paired.is_some()) {
+            summed.push(None);
+            continue;
+        }
         let frame = frame_of(call).filter(|looked| looked.is_contiguous());
         // A frame of times has all rows of a time or none; but a row that is not in the line may have a time of its own.
         if frame.is_some_and(|looked| looked.frame.is_of_times() && !looked.adds_own) && counts_times(inputs, call) {

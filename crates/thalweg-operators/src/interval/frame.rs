@@ -129,6 +129,7 @@ impl Frame {
     pub fn seen_from(&self) -> (i64, Option<i64>) {
         match self.bounds {
             FrameBounds::Range { from, to } => (to.0.saturating_neg(), from.map(|from| from.0.saturating_neg())),
+            FrameBounds::Rows { from: Some(0), .. } => (0, Some(0)),
             // One row more moves the first one out of the frames of all that come behind it.
             FrameBounds::Rows { .. } => (0, None),
         }
@@ -143,6 +144,7 @@ impl Frame {
                 let before = to.0.saturating_add(1).min(0).saturating_neg();
                 self.most.map(|rows| Spared { rows, but_base: self.excludes_base, before })
             }
+            FrameBounds::Rows { from: Some(0), .. } => None,
             FrameBounds::Rows { from, .. } => Some(self.last(from.unwrap_or(usize::MAX))),
         }
     }

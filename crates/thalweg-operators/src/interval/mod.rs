@@ -15,7 +15,7 @@
 //! * [`past`]: what rows come to that are seen for ever, and are gone
 //! * [`layout`]: which columns are kept of a row that aggregates look at
 //! * [`saved`]: rows as a snapshot
-//! * [`pairs`]: what pairs of rows are made of
+//! * [`pairs`]: what pairs of rows are made of, and [`paired`]: aggregates over them
 //! * [`places`]: where results stand among those of all instances
 //! * [`entry`]: what is known of one row
 
@@ -36,6 +36,7 @@ mod light;
 pub mod lines;
 pub mod order;
 pub mod over;
+pub mod paired;
 pub mod pairs;
 pub mod past;
 pub mod places;

@@ -1,6 +1,6 @@
 //! Aggregates over the rows around each row.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
@@ -21,6 +21,7 @@ use super::{
     light,
     lines::{Before, Lines},
     order::{By, Sorter},
+    paired::Paired,
     past::Past,
     places::Tells,
     saved::{self, Saved, divided, together},
@@ -107,6 +108,9 @@ pub struct Parts {
     pub passes: Vec<usize>,
     /// What is looked at, and how many of the aggregates are computed of that.
     pub frames: Vec<(Frame, usize)>,
+    /// By frame what its aggregates are, if they are over pairs; the arguments of those of the inputs are then columns of the rows that are
+    /// seen. Frames at the end may be left out.
+    pub paired: Vec<Option<Arc<Paired>>>,
     /// The output columns.
     pub output: SchemaRef,
     /// How many rows an emitted batch has at most.
@@ -150,6 +154,7 @@ impl Over {
             key_types,
             passes,
             frames,
+            paired,
             output,
             batch_rows,
             key_groups,
@@ -159,7 +164,7 @@ impl Over {
             is_incremental,
             corrected: _,
         } = parts;
-        let asked = Asked::new(&inputs, &frames, &passes, is_incremental)?;
+        let asked = Asked::new(&inputs, (&frames, &paired), &passes, is_incremental)?;
         let ahead = frames.iter().map(|(frame, _)| frame.ahead());
         let back = asked.frames.iter().map(
             |Looked { frame, has_past, .. }| {

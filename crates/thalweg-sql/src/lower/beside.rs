@@ -25,8 +25,22 @@ pub(super) struct Beside {
     keys: Vec<Expr>,
     /// How many columns the base has, but for the one that says what becomes of a row, which is the last.
     pub width: usize,
-    /// What is taken of the other side, as it is called here.
+    /// What is taken of the other side, as it is called here, and which columns of the base stand for it.
     pub taken: Vec<Field>,
+    pub stand_ins: Vec<usize>,
+}
+
+/// Aggregates over the rows of the other side between two distances.
+pub(super) fn over_others(bounds: FrameBounds) -> Frame {
+    Frame {
+        bounds,
+        most: None,
+        excludes_row: true,
+        excludes_time: false,
+        excludes_base: true,
+        pairs: None,
+        aggregates: Vec::new(),
+    }
 }
 
 impl Lowering<'_> {
@@ -76,7 +90,7 @@ impl Lowering<'_> {
             right_map.add(partner, field, None);
             equal.push(named);
         }
-        let mut taken = Vec::new();
+        let (mut taken, mut stand_ins) = (Vec::new(), Vec::new());
         for wanted in wanted {
             let Some(number) = right.slots[*wanted].column() else {
                 return Err(Error::bug("a settled stream has no pending columns"));
@@ -85,7 +99,7 @@ impl Lowering<'_> {
             let field = given.as_ref().clone().with_name(name(right.columns.field(*wanted).name())).with_nullable(true);
             let null =
                 ScalarValue::try_from(field.data_type()).map_err(|error| diagnose::planning(error, self.words))?;
-            left_map.add(Expr::Literal(null, None), field.clone(), None);
+            stand_ins.push(left_map.add(Expr::Literal(null, None), field.clone(), None));
             right_map.add(column(given), field.clone(), Some(number));
             taken.push(field);
         }
@@ -99,36 +113,40 @@ impl Lowering<'_> {
         if base.op.is_some_and(|op| op != width) {
             return Err(Error::bug("what becomes of a row is said in its last column"));
         }
-        Ok(Beside { nodes: [left, right], times: [times[0], own_time], time: own_name(times[0]), keys, width, taken })
+        let (nodes, times, time) = ([left, right], [times[0], own_time], own_name(times[0]));
+        Ok(Beside { nodes, times, time, keys, width, taken, stand_ins })
     }
 
-    /// The columns of the base, and behind them these aggregates over the rows of the other side.
-    pub(super) fn over_others(
+    /// The columns of the base, and behind them these aggregates of each frame.
+    pub(super) fn around(
         &mut self,
         beside: Beside,
-        bounds: FrameBounds,
-        most: Option<usize>,
-        calls: Vec<(AggregateFunction, Field)>,
+        frames: Vec<(Frame, Vec<(AggregateFunction, Field)>)>,
     ) -> Result<NodeId> {
         let Beside { nodes, times, keys, width, .. } = beside;
+        let frames: Vec<_> = frames.into_iter().filter(|(_, calls)| !calls.is_empty()).collect();
         // Without an aggregate nobody looks at the other side.
-        if calls.is_empty() {
+        if frames.is_empty() {
             return Ok(nodes[0]);
         }
         let [base, other] = nodes.map(|node| self.plan.node(node).schema.clone());
         let passes: Vec<usize> = (0..base.columns.fields().len()).filter(|column| base.op != Some(*column)).collect();
         let given = passes.iter().map(|column| base.columns.field(*column).as_ref().clone());
-        let columns = self.unique(given.chain(calls.iter().map(|(_, field)| field.clone())));
+        let calls = frames.iter().flat_map(|(_, calls)| calls);
+        let columns = self.unique(given.chain(calls.map(|(_, field)| field.clone())));
         let first = passes.len();
-        let outputs = columns.fields()[first..].iter().cloned();
-        let aggregates = calls.into_iter().zip(outputs);
-        let aggregates = aggregates.map(|((function, _), output)| AggregateCall { function, output }).collect();
-        let frame = Frame { bounds, most, excludes_row: true, excludes_time: false, excludes_base: true, aggregates };
+        let mut outputs = columns.fields()[first..].iter().cloned();
+        let frames = frames.into_iter().map(|(frame, calls)| {
+            let calls = calls.into_iter().zip(outputs.by_ref());
+            let aggregates = calls.map(|((function, _), output)| AggregateCall { function, output }).collect();
+            Frame { aggregates, ..frame }
+        });
+        let frames = frames.collect();
         let is_bounded = base.is_bounded && other.is_bounded;
         let from: Vec<_> = passes.iter().copied().map(Some).collect();
         let schema = StreamSchema { window: None, is_bounded, ..base.project(columns, &from) };
         let (schema, emission) = self.emission(&nodes, schema)?;
-        let over = Over { times: times.to_vec(), keys, passes, frames: vec![frame], emission };
+        let over = Over { times: times.to_vec(), keys, passes, frames, emission };
         let over = self.plan.add(Node::Over(over), nodes.to_vec(), schema.clone());
         // What made both sides alike goes no further.
         let mut map = MapBuilder::default();

@@ -14,10 +14,14 @@ use datafusion_common::Column;
 use datafusion_expr::{Expr, expr::AggregateFunction, logical_plan, utils::conjunction, when};
 use datafusion_functions_aggregate::first_last::last_value_udaf;
 use thalweg_core::{Error, Interval, Result, error::Span};
-use thalweg_plan::{StreamSchema, node::FrameBounds};
+use thalweg_plan::{
+    StreamSchema,
+    node::{Frame, FrameBounds},
+};
 
 use super::{
     Hidden, Lowering,
+    beside::over_others,
     join::{Conditions, both},
     stream::{Slot, Stream},
 };
@@ -73,7 +77,8 @@ impl Lowering<'_> {
             (function, field.clone().with_name(format!("last {}", field.name())))
         });
         let calls = calls.collect();
-        let node = self.over_others(beside, bounds, Some(1), calls)?;
+        let frame = Frame { most: Some(1), ..over_others(bounds) };
+        let node = self.around(beside, vec![(frame, calls)])?;
         let slots = (width..).map(Slot::Column).take(right.slots.len());
         let slots = left.slots.iter().copied().chain(slots).collect();
         let stream = Stream { node, columns: Arc::clone(&join.schema), slots, pending: None };

@@ -1,4 +1,5 @@
-//! GROUP BY over a join whose groups are the rows of one side: an aggregate over the rows around each of them, without pairs.
+//! GROUP BY over a join whose groups are the rows of one side: aggregates over the rows around each of them, without pairs that are put
+//! together for it.
 //!
 //! ```text
 //! SELECT s.id, sum(r.v) FROM s JOIN r ON s.k = r.k AND r.ts BETWEEN s.ts - … AND s.ts GROUP BY s.id     -- PRIMARY KEY (id)
@@ -10,36 +11,62 @@
 //! ```
 //!
 //! Two rows are never in one group only where a key of the table is among the columns of the groups. Everything else stays a join.
+//!
+//! Up to three frames are looked at: that of the rows of the right side; the same one as pairs, where something is asked of both rows; and
+//! the row itself beside nulls, which is what a LEFT JOIN has for a row without a partner.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use arrow_schema::{DataType, Field};
 use datafusion_common::{
-    Column, JoinType,
-    tree_node::{Transformed, TransformedResult, TreeNode},
+    Column, DFSchema, JoinType, TableReference,
+    tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion},
 };
 use datafusion_expr::{Expr, LogicalPlan, expr::AggregateFunction, lit, logical_plan, utils::conjunction, when};
 use datafusion_functions_aggregate::count::count_udaf;
 use thalweg_core::{Error, Result};
 use thalweg_plan::{
     Node,
-    node::{Filter, FrameBounds},
+    node::{Filter, Frame, FrameBounds, Pairs},
 };
 
 use super::{
     Hidden, Lowering,
+    beside::over_others,
     join::{Conditions, both},
     stream::{Slot, Stream},
 };
 use crate::{diagnose, last::LastNode, over, planner::Readable};
 
+/// An aggregate with the type that it gives.
+type Typed = (AggregateFunction, Field);
+
+/// The frames that are looked at, in this order.
+const OTHERS: usize = 0;
+const PAIRS: usize = 1;
+const ALONE: usize = 2;
+
+/// What the pair of a row without a partner, of nulls, comes to in an aggregate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OfNulls {
+    /// It does not count.
+    Nothing,
+    /// It is one row.
+    One,
+    /// What the aggregate says.
+    Whatever,
+}
+
 impl Lowering<'_> {
     /// The aggregate as one over the rows around a row, if each of its groups is a row of one side of a join.
     pub(super) fn of_rows(&mut self, aggregate: &logical_plan::Aggregate) -> Result<Option<Stream>> {
-        let Some(join) = joined(&aggregate.input) else { return Ok(None) };
+        let bare = |parts: &[Expr]| parts.iter().map(|part| part.clone().unalias_nested().data).collect();
+        let (mut groups, mut calls): (Vec<Expr>, Vec<Expr>) = (bare(&aggregate.group_expr), bare(&aggregate.aggr_expr));
+        let join = joined(&aggregate.input, groups.iter_mut().chain(&mut calls).collect());
+        let Some(join) = join.map_err(|error| diagnose::planning(error, self.words))? else { return Ok(None) };
         for join in [join, &turned(join)] {
             let keeps_left = matches!(join.join_type, JoinType::Inner | JoinType::Left);
-            if keeps_left && let Some(stream) = self.of_left_rows(aggregate, join)? {
+            if keeps_left && let Some(stream) = self.of_left_rows(aggregate, join, (&groups, &calls))? {
                 return Ok(Some(stream));
             }
         }
@@ -50,15 +77,13 @@ impl Lowering<'_> {
         &mut self,
         aggregate: &logical_plan::Aggregate,
         join: &logical_plan::Join,
+        (groups, calls): (&[Expr], &[Expr]),
     ) -> Result<Option<Stream>> {
-        let bare = |parts: &[Expr]| parts.iter().map(|part| part.clone().unalias_nested().data).collect::<Vec<_>>();
-        let groups = bare(&aggregate.group_expr);
-        let calls =
-            bare(&aggregate.aggr_expr).into_iter().map(|call| over_pairs(call, join)).collect::<Option<Vec<_>>>();
-        let Some(calls) = calls.filter(|_| are_rows(&groups, join)) else { return Ok(None) };
+        let calls = calls.iter().cloned().map(over_pairs).collect::<Option<Vec<_>>>();
+        let Some(calls) = calls.filter(|_| are_rows(groups, join)) else { return Ok(None) };
         // Conditions show what they are once both sides are lowered.
         let before = self.plan.clone();
-        let stream = self.over_rows(aggregate, join, &groups, calls)?;
+        let stream = self.over_rows(aggregate, join, groups, calls)?;
         if stream.is_none() {
             self.plan = before;
         }
@@ -82,17 +107,16 @@ impl Lowering<'_> {
         else {
             return Ok(None);
         };
-        let reads_only = |part: &Expr, side: &Stream| {
-            part.column_refs().iter().all(|column| side.columns.maybe_index_of_column(column).is_some())
-        };
-        let (of_left, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|part| reads_only(part, &left));
-        let (of_right, of_both): (Vec<_>, Vec<_>) = others.into_iter().partition(|part| reads_only(part, &right));
-        // A row of the left side that its condition leaves alone has a group all the same.
-        let of_pairs = of_both.first().or(of_left.first().filter(|_| !is_inner));
-        if let Some(condition) = of_pairs {
+        // What is another thing each time is asked of each pair once.
+        if let Some(condition) = others.iter().find(|condition| condition.is_volatile()) {
             self.check_no_eager_pairs(condition)?;
             return Ok(None);
         }
+        let (of_left, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|part| !reads(part, &right));
+        let (of_right, of_both): (Vec<_>, Vec<_>) = others.into_iter().partition(|part| !reads(part, &left));
+        // A row of the left side that its condition leaves alone has a group all the same.
+        let (of_left, of_pairs) = if is_inner { (of_left, of_both) } else { (Vec::new(), [of_left, of_both].concat()) };
+        let condition = conjunction(of_pairs);
         let left = self.filtered(left, of_left)?;
         // As everywhere in SQL, null is equal to nothing.
         let has_key = keys.iter().map(|(_, key)| key.clone().is_not_null());
@@ -100,41 +124,62 @@ impl Lowering<'_> {
         let keys = keys.iter().map(|(a, b)| Ok((self.rebase(&left, a)?, self.rebase(&right, b)?)));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let width = self.schema(&left).columns.fields().len();
-        let read = calls.iter().flat_map(|call| reads(call.clone()));
-        let read: BTreeSet<usize> = read.filter_map(|column| right.columns.maybe_index_of_column(&column)).collect();
+        let parts = calls.iter().cloned().map(Expr::AggregateFunction).chain(condition.clone());
+        let read: BTreeSet<usize> = parts.flat_map(|part| columns_of(&part, &right)).collect();
         let beside = self.beside(&left, &right, keys, [left_time, right_time], &read)?;
         let names: Vec<(usize, String)> =
             read.into_iter().zip(beside.taken.iter().map(|field| field.name().clone())).collect();
+        let named = |part: Expr| {
+            let part = under_names(part, &left, self.schema(&left).columns.as_ref(), &right, &names);
+            part.map_err(|error| diagnose::planning(error, self.words))
+        };
+        let of_pairs = condition.is_some();
+        let condition = condition.map(&named).transpose()?;
         let outputs = &aggregate.schema.fields()[groups.len()..];
-        let mut counts_pairs = Vec::new();
-        let mut named = Vec::new();
-        for (number, (call, output)) in calls.into_iter().zip(outputs).enumerate() {
-            // A row without partners is in one pair, of nulls.
-            if !is_inner && reads(call.clone()).next().is_none() {
-                counts_pairs.push(groups.len() + number);
-            }
-            let call = under_names(call, &right, &names).map_err(|error| diagnose::planning(error, self.words))?;
+        let mut frames: [Vec<Typed>; 3] = Default::default();
+        // Where each aggregate is, and what it is of nulls.
+        let mut places = Vec::new();
+        for (call, output) in calls.into_iter().zip(outputs) {
+            let of_nulls = if is_inner { OfNulls::Nothing } else { of_nulls(&call, &right) };
+            let whole = Expr::AggregateFunction(call);
+            let frame = if of_pairs || reads(&whole, &left) { PAIRS } else { OTHERS };
+            let Expr::AggregateFunction(call) = named(whole)? else { return Err(Error::bug("no aggregate any more")) };
             let text = thalweg_plan::written(&Expr::AggregateFunction(call.clone()));
-            named.push((call, Field::new(text, output.data_type().clone(), output.is_nullable())));
+            let call = (call, Field::new(text, output.data_type().clone(), output.is_nullable()));
+            let alone = (of_nulls == OfNulls::Whatever).then(|| put(&mut frames, ALONE, call.clone()));
+            places.push((put(&mut frames, frame, call), of_nulls, alone));
         }
-        let partners = width + named.len();
-        if is_inner {
+        let has_partners = (is_inner || !frames[ALONE].is_empty()).then(|| {
             let count = AggregateFunction::new_udf(count_udaf(), vec![lit(1_i64)], false, None, vec![], None);
-            named.push((count, Field::new("partners", DataType::Int64, false)));
-        }
-        let bounds = FrameBounds::Range { from: Some(distance.from), to: distance.to };
-        let mut node = self.over_others(beside, bounds, None, named)?;
-        if is_inner {
+            let frame = if of_pairs { PAIRS } else { OTHERS };
+            put(&mut frames, frame, (count, Field::new("partners", DataType::Int64, false)))
+        });
+        let firsts = [0, frames[OTHERS].len(), frames[OTHERS].len() + frames[PAIRS].len()];
+        let column = |(frame, number): (usize, usize)| width + firsts[frame] + number;
+        let around = over_others(FrameBounds::Range { from: Some(distance.from), to: distance.to });
+        let pairs = |seen: Vec<usize>, condition| Some(Pairs { seen, condition });
+        let itself = FrameBounds::Rows { from: Some(0), to: 0 };
+        let kinds = [
+            around.clone(),
+            Frame { pairs: pairs(beside.stand_ins.clone(), condition), ..around },
+            Frame { excludes_row: false, pairs: pairs(Vec::new(), None), ..over_others(itself) },
+        ];
+        let mut node = self.around(beside, kinds.into_iter().zip(frames).collect())?;
+        if let Some(partners) = has_partners.filter(|_| is_inner) {
             let schema = self.plan.node(node).schema.clone();
-            let partners = Expr::Column(Column::from_name(schema.columns.field(partners).name()));
+            let partners = Expr::Column(Column::from_name(schema.columns.field(column(partners)).name()));
             node = self.plan.add(Node::Filter(Filter { predicate: partners.gt(lit(0_i64)) }), vec![node], schema);
         }
         let of_group = |group: &Expr| left.slot_of(group).ok_or_else(|| Error::bug("a group is a column"));
-        let slots =
-            groups.iter().map(of_group).chain((width..).take(outputs.len()).map(|column| Ok(Slot::Column(column))));
-        let slots = slots.collect::<Result<Vec<_>>>()?;
+        let outputs = places.iter().map(|(place, ..)| Ok(Slot::Column(column(*place))));
+        let slots = groups.iter().map(of_group).chain(outputs).collect::<Result<Vec<_>>>()?;
         let stream = Stream { node, columns: Arc::clone(&aggregate.schema), slots, pending: None };
-        if counts_pairs.is_empty() { Ok(Some(stream)) } else { self.at_least_one(stream, &counts_pairs).map(Some) }
+        let lonely = places.into_iter().enumerate().filter(|(_, (_, of_nulls, _))| *of_nulls != OfNulls::Nothing);
+        let lonely: Vec<_> = lonely.map(|(number, (.., alone))| (groups.len() + number, alone.map(column))).collect();
+        if lonely.is_empty() {
+            return Ok(Some(stream));
+        }
+        self.of_lonely_rows(stream, &lonely, has_partners.map(column)).map(Some)
     }
 
     /// The rows for which all of this holds.
@@ -145,33 +190,77 @@ impl Lowering<'_> {
         }
     }
 
-    /// The stream with 1 for 0 in some columns.
-    fn at_least_one(&mut self, stream: Stream, counts: &[usize]) -> Result<Stream> {
+    /// The stream with what its rows without a partner come to in some columns, which is 1 or in another column; the number of partners is
+    /// in one, if that is asked for.
+    fn of_lonely_rows(
+        &mut self,
+        mut stream: Stream,
+        lonely: &[(usize, Option<usize>)],
+        partners: Option<usize>,
+    ) -> Result<Stream> {
         let logical = Arc::clone(&stream.columns);
-        let columns = logical.columns().into_iter().map(Expr::Column).enumerate();
-        let columns = columns.map(|(number, column)| match counts.contains(&number) {
-            true => when(column.clone().eq(lit(0_i64)), lit(1_i64)).otherwise(column),
-            false => Ok(column),
+        let hidden: Vec<usize> = lonely.iter().filter_map(|(_, alone)| *alone).chain(partners).collect();
+        let schema = self.schema(&stream).columns.clone();
+        let table = TableReference::bare("without a partner");
+        let fields = hidden.iter().map(|column| (Some(table.clone()), Arc::clone(&schema.fields()[*column])));
+        let known = logical.iter().map(|(table, field)| (table.cloned(), Arc::clone(field)));
+        let columns = DFSchema::new_with_metadata(known.chain(fields).collect(), Default::default());
+        stream.columns = Arc::new(columns.map_err(|error| diagnose::planning(error, self.words))?);
+        stream.slots.extend(hidden.iter().map(|column| Slot::Column(*column)));
+        let of = |column: usize| Expr::Column(Column::new(Some(table.clone()), schema.field(column).name()));
+        let chosen = logical.columns().into_iter().map(Expr::Column).enumerate().map(|(number, column)| {
+            match lonely.iter().find(|(lonely, _)| *lonely == number) {
+                None => Ok(column),
+                Some((_, None)) => when(column.clone().eq(lit(0_i64)), lit(1_i64)).otherwise(column),
+                Some((_, Some(alone))) => {
+                    let partners = partners.map(of).unwrap_or_else(|| lit(0_i64));
+                    when(partners.gt(lit(0_i64)), column).otherwise(of(*alone))
+                }
+            }
         });
-        let columns = columns.collect::<datafusion_common::Result<Vec<_>>>();
-        let columns = columns.map_err(|error| diagnose::planning(error, self.words))?;
-        self.project(stream, &columns, &logical, Hidden::Keep)
+        let chosen = chosen.collect::<datafusion_common::Result<Vec<_>>>();
+        let chosen = chosen.map_err(|error| diagnose::planning(error, self.words))?;
+        self.project(stream, &chosen, &logical, Hidden::Keep)
     }
 }
 
-/// The join that is aggregated as it is, but for columns that are left out.
-fn joined(input: &LogicalPlan) -> Option<&logical_plan::Join> {
-    match input {
+/// Puts an aggregate into a frame; returns which, and its number there.
+fn put(frames: &mut [Vec<Typed>; 3], frame: usize, call: Typed) -> (usize, usize) {
+    frames[frame].push(call);
+    (frame, frames[frame].len() - 1)
+}
+
+/// The join whose rows are aggregated, and these expressions over its columns; none if what is computed in between is another thing each
+/// time.
+fn joined<'a>(
+    input: &'a LogicalPlan,
+    mut expressions: Vec<&mut Expr>,
+) -> datafusion_common::Result<Option<&'a logical_plan::Join>> {
+    let (below, computed): (&LogicalPlan, Vec<Expr>) = match input {
         LogicalPlan::Join(join) => {
             let is_kind = matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right);
-            (is_kind && LastNode::of(&join.right).is_none()).then_some(join)
+            return Ok((is_kind && LastNode::of(&join.right).is_none()).then_some(join));
         }
-        LogicalPlan::Projection(projection) => {
-            let passes = |part: &Expr| matches!(part, Expr::Column(_));
-            joined(&projection.input).filter(|_| projection.expr.iter().all(passes))
+        LogicalPlan::Projection(projection) if !projection.expr.iter().any(Expr::is_volatile) => {
+            let computed = projection.expr.iter().map(|part| part.clone().unalias_nested().data);
+            (&projection.input, computed.collect())
         }
-        _ => None,
+        LogicalPlan::SubqueryAlias(alias) => {
+            (&alias.input, alias.input.schema().columns().into_iter().map(Expr::Column).collect())
+        }
+        _ => return Ok(None),
+    };
+    for expression in &mut expressions {
+        let over_below = std::mem::take(*expression).transform(|part| match &part {
+            Expr::Column(column) => Ok(match input.schema().maybe_index_of_column(column) {
+                Some(number) => Transformed::new(computed[number].clone(), true, TreeNodeRecursion::Jump),
+                None => Transformed::no(part),
+            }),
+            _ => Ok(Transformed::no(part)),
+        });
+        **expression = over_below.data()?;
     }
+    joined(below, expressions)
 }
 
 /// The same join, whose sides have changed places.
@@ -218,23 +307,30 @@ fn unique(plan: &LogicalPlan) -> Option<Vec<Column>> {
     }
 }
 
-/// The aggregate, if it says the same of the rows of the right side as of pairs.
-fn over_pairs(call: Expr, join: &logical_plan::Join) -> Option<AggregateFunction> {
+/// The aggregate, if it says the same of the pairs of each row in whatever order these are found.
+fn over_pairs(call: Expr) -> Option<AggregateFunction> {
     let Expr::AggregateFunction(call) = call else { return None };
-    let of_right = |column: &Column| join.right.schema().has_column(column);
-    let params = &call.params;
-    let depends = !params.order_by.is_empty() || over::depends_on_order(&call.func);
-    if depends || !reads(call.clone()).all(|column| of_right(&column)) {
-        return None;
+    let depends = !call.params.order_by.is_empty() || over::depends_on_order(&call.func);
+    let call = Expr::AggregateFunction(call);
+    match call {
+        Expr::AggregateFunction(_) if depends || call.is_volatile() => None,
+        Expr::AggregateFunction(call) => Some(call),
+        _ => None,
     }
-    // Where a row has no partner, its pair has nulls: they must not count.
-    let is_left_out = match params.args.as_slice() {
-        [Expr::Literal(value, _)] => {
-            call.func.name() == "count" && !value.is_null() && params.filter.is_none() && !params.distinct
+}
+
+/// What an aggregate says of a row beside nulls.
+fn of_nulls(call: &AggregateFunction, right: &Stream) -> OfNulls {
+    let params = &call.params;
+    match params.args.as_slice() {
+        [Expr::Literal(value, _)]
+            if call.func.name() == "count" && !value.is_null() && params.filter.is_none() && !params.distinct =>
+        {
+            OfNulls::One
         }
-        args => !args.is_empty() && args.iter().all(is_column),
-    };
-    (join.join_type == JoinType::Inner || is_left_out).then_some(call)
+        args if !args.is_empty() && args.iter().all(|arg| is_column(arg) && reads(arg, right)) => OfNulls::Nothing,
+        _ => OfNulls::Whatever,
+    }
 }
 
 /// Whether an expression is a column, of whatever type: null where that is.
@@ -246,32 +342,38 @@ fn is_column(part: &Expr) -> bool {
     }
 }
 
-/// The columns that an aggregate reads.
-fn reads(call: AggregateFunction) -> impl Iterator<Item = Column> {
-    let call = Expr::AggregateFunction(call);
-    let columns: Vec<Column> = call.column_refs().into_iter().cloned().collect();
-    columns.into_iter()
+/// The columns of one side that an expression reads, by number.
+fn columns_of(part: &Expr, side: &Stream) -> Vec<usize> {
+    part.column_refs().into_iter().filter_map(|column| side.columns.maybe_index_of_column(column)).collect()
 }
 
-/// The aggregate over columns of these names, which stand for those of the stream with these numbers.
+/// Whether an expression reads columns of one side.
+fn reads(part: &Expr, side: &Stream) -> bool {
+    !columns_of(part, side).is_empty()
+}
+
+/// The expression over columns as they are called beside each other: those of the left side as they are, and those of the right one, by
+/// their numbers, under these names.
 fn under_names(
-    call: AggregateFunction,
-    stream: &Stream,
+    part: Expr,
+    left: &Stream,
+    base: &DFSchema,
+    right: &Stream,
     names: &[(usize, String)],
-) -> datafusion_common::Result<AggregateFunction> {
+) -> datafusion_common::Result<Expr> {
     let name = |column: &Column| {
-        let number = stream.columns.maybe_index_of_column(column)?;
-        names.iter().find(|(known, _)| *known == number).map(|(_, name)| name)
+        if let Some(number) = right.columns.maybe_index_of_column(column) {
+            return names.iter().find(|(known, _)| *known == number).map(|(_, name)| name.as_str());
+        }
+        let number = left.columns.maybe_index_of_column(column)?;
+        left.slots[number].column().map(|number| base.field(number).name().as_str())
     };
-    let renamed = Expr::AggregateFunction(call).transform(|part| match part {
+    let renamed = part.transform(|part| match part {
         Expr::Column(column) => match name(&column) {
             Some(name) => Ok(Transformed::yes(Expr::Column(Column::from_name(name)))),
             None => datafusion_common::internal_err!("{column} is not read"),
         },
         part => Ok(Transformed::no(part)),
     });
-    match renamed.data()? {
-        Expr::AggregateFunction(call) => Ok(call),
-        other => datafusion_common::internal_err!("{other} is no aggregate"),
-    }
+    renamed.data()
 }

@@ -195,6 +195,7 @@ fn frame(shape: &Shape) -> Frame {
         excludes_row: shape.excludes_row,
         excludes_time: shape.excludes_time,
         excludes_base: shape.excludes_base,
+        pairs: None,
         aggregates: Vec::new(),
     }
 }

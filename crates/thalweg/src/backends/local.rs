@@ -1,10 +1,10 @@
 //! Compiles a plan for this machine: nodes become operators, expressions and aggregates are compiled, tables opened.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef, SortOptions, TimeUnit};
-use datafusion_common::DFSchema;
+use datafusion_common::{Column, DFSchema};
 use datafusion_expr::{Expr, ExprSchemable};
 use thalweg_core::{
     Batch, Error, KeyGroups, Operator, Progress, Result,
@@ -17,7 +17,11 @@ use thalweg_operators::{
     Aggregate, EagerJoin, EagerOver, Filter, IntervalJoin, Limit, Map, Over, Position, Rebatch, Sort, Split, Union,
     Window,
     aggregate::{Call, Partial, Parts, functions::native, partial, windowing::Windowing},
-    interval::{Frame, Input, join, over, pairs::Condition},
+    interval::{
+        Frame, Input, join, over,
+        paired::{Paired, Side},
+        pairs::Condition,
+    },
     window::{Clock, WindowSpec},
 };
 use thalweg_plan::{
@@ -350,7 +354,7 @@ impl Compiler<'_> {
 
     /// Aggregates over the rows around each row.
     fn over(&self, id: NodeId, over: &node::Over, output: SchemaRef) -> Result<Make> {
-        let (inputs, frames) = looked(self.plan, id, over)?;
+        let Looked { inputs, frames, paired } = looked(self.plan, id, over)?;
         let planned = self.plan.node(id);
         let (key_types, passes) = (types(over.keys.iter(), self.input(id))?, over.passes.clone());
         let divided_by = self.divided_by(id, over.keys.len());
@@ -365,6 +369,7 @@ impl Compiler<'_> {
             key_types: key_types.clone(),
             passes: passes.clone(),
             frames: frames.clone(),
+            paired: paired.clone(),
             output: Arc::clone(&output),
             batch_rows,
             key_groups,
@@ -434,8 +439,12 @@ impl Compiler<'_> {
     }
 }
 
-/// The inputs of an [`Over`], and its frames with how many of the aggregates are of each.
-type Looked = (Vec<over::OverInput>, Vec<(Frame, usize)>);
+/// The inputs of an [`Over`], its frames with how many of the aggregates are of each, and what these are where they are over pairs.
+pub(super) struct Looked {
+    pub inputs: Vec<over::OverInput>,
+    pub frames: Vec<(Frame, usize)>,
+    pub paired: Vec<Option<Arc<Paired>>>,
+}
 
 /// What an [`Over`] looks at.
 pub(super) fn looked(plan: &Plan, id: NodeId, over: &node::Over) -> Result<Looked> {
@@ -447,17 +456,32 @@ pub(super) fn looked(plan: &Plan, id: NodeId, over: &node::Over) -> Result<Looke
             inputs_of.iter().filter_map(|id| plan.node(*id).schema.columns.field_with_unqualified_name(name).ok());
         fields.any(|field| field.is_nullable())
     };
-    for ((side, input), time) in plan.node(id).first_of_sides().into_iter().enumerate().zip(&over.times) {
-        let schema = &plan.node(input).schema;
-        let fields = schema.columns.fields().iter().map(|field| field.as_ref().clone());
+    let columns_of = |input: NodeId| {
+        let fields = plan.node(input).schema.columns.fields().iter().map(|field| field.as_ref().clone());
         let fields = fields.map(|field| if may_be_null(field.name()) { field.with_nullable(true) } else { field });
         let columns = DFSchema::from_unqualified_fields(fields.collect(), Default::default());
-        let columns = columns.map_err(|error| Error::bug(error.to_string()))?;
+        columns.map_err(|error| Error::bug(error.to_string()))
+    };
+    let first = columns_of(inputs_of[0])?;
+    let paired = over.frames.iter().map(|frame| {
+        let paired = frame.pairs.as_ref().map(|pairs| paired(pairs, &frame.aggregates, &first, exact_floats));
+        paired.transpose().map(|paired| paired.map(Arc::new))
+    });
+    let paired = paired.collect::<Result<Vec<_>>>()?;
+    for ((side, input), time) in plan.node(id).first_of_sides().into_iter().enumerate().zip(&over.times) {
+        let schema = &plan.node(input).schema;
+        let columns = columns_of(input)?;
         let keys = over.keys.iter().map(|key| compile_expression(key, &columns)).collect::<Result<_>>()?;
-        let calls = over.frames.iter().flat_map(|frame| &frame.aggregates);
-        // The operator knows the order of rows better than a call can say it: rows of one time are of several inputs.
-        let compiled = calls.map(|call| aggregate_in_order(call, &columns, exact_floats, &native));
-        let calls = compiled.map(|compiled| compiled.map(call_of)).collect::<Result<_>>()?;
+        let mut calls = Vec::new();
+        for (frame, paired) in over.frames.iter().zip(&paired) {
+            if let Some(paired) = paired {
+                calls.extend(seen(paired, &columns)?);
+                continue;
+            }
+            // The operator knows the order of rows better than a call can say it: rows of one time are of several inputs.
+            let compiled = |call| aggregate_in_order(call, &columns, exact_floats, &native).map(call_of);
+            calls.extend(frame.aggregates.iter().map(compiled).collect::<Result<Vec<_>>>()?);
+        }
         let (position, has_own_positions) = (schema.position, plan.side_has_own_positions(id, side));
         inputs.push(over::OverInput { input: Input { time: *time, position, has_own_positions, keys }, calls });
     }
@@ -465,7 +489,41 @@ pub(super) fn looked(plan: &Plan, id: NodeId, over: &node::Over) -> Result<Looke
         let node::Frame { bounds, most, excludes_row, excludes_time, excludes_base, .. } = *frame;
         (Frame { bounds, most, excludes_row, excludes_time, excludes_base }, frame.aggregates.len())
     };
-    Ok((inputs, over.frames.iter().map(frame).collect()))
+    Ok(Looked { inputs, frames: over.frames.iter().map(frame).collect(), paired })
+}
+
+/// Aggregates over pairs; `first` has the columns of the first input.
+fn paired(pairs: &node::Pairs, calls: &[node::AggregateCall], first: &DFSchema, exact_floats: bool) -> Result<Paired> {
+    let calls_of = calls.iter().map(|call| Expr::AggregateFunction(call.function.clone()));
+    let all: Vec<Expr> = calls_of.chain(pairs.condition.clone()).collect();
+    let read: BTreeSet<usize> =
+        all.iter().flat_map(Expr::column_refs).filter_map(|column| first.maybe_index_of_column(column)).collect();
+    let mut seen = 0..;
+    let side = |column: &usize| match pairs.seen.contains(column) {
+        true => seen.next().map(Side::Seen),
+        false => Some(Side::Base(*column)),
+    };
+    let sides = read.iter().filter_map(side).collect();
+    let fields = read.iter().map(|column| first.field(*column).as_ref().clone().with_nullable(true)).collect();
+    let columns = DFSchema::from_unqualified_fields(fields, Default::default());
+    let columns = columns.map_err(|error| Error::bug(error.to_string()))?;
+    let compiled = |call| aggregate_in_order(call, &columns, exact_floats, &native).map(call_of);
+    Ok(Paired {
+        columns: sides,
+        condition: pairs.condition.as_ref().map(|condition| compile_expression(condition, &columns)).transpose()?,
+        calls: calls.iter().map(compiled).collect::<Result<_>>()?,
+        schema: Arc::clone(columns.inner()),
+    })
+}
+
+/// What is kept for aggregates over pairs of the rows that are seen: their columns of an input that has these.
+fn seen(paired: &Paired, columns: &DFSchema) -> Result<Vec<Call>> {
+    let fields = paired.columns.iter().zip(paired.schema.fields());
+    let seen = fields.filter(|(side, _)| matches!(side, Side::Seen(_)));
+    let column = |name: &str| compile_expression(&Expr::Column(Column::from_name(name)), columns);
+    let seen = seen.map(|(_, field)| column(field.name())).collect::<Result<Vec<_>>>()?;
+    let kept = |call: &Call| Call { function: Arc::clone(&call.function), arguments: seen.clone(), filter: None };
+    Ok(paired.calls.iter().map(kept).collect())
 }
 
 /// How the rows of the first input are corrected, if results come out before they are final.

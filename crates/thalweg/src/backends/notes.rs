@@ -22,7 +22,7 @@ use thalweg_plan::{
 };
 use thalweg_runtime::share::Share;
 
-use super::local::{columns, looked};
+use super::local::{Looked, columns, looked};
 
 /// What is known of how a plan runs.
 pub fn notes(plan: &Plan) -> Notes {
@@ -37,8 +37,9 @@ fn windows(plan: &Plan) -> HashMap<NodeId, Vec<&'static str>> {
     });
     let ways = |(id, over): (NodeId, &node::Over)| {
         // Running what cannot be is an error, which says why.
-        let (inputs, frames) = looked(plan, id, over).ok()?;
-        let ways = ways(&inputs, &frames, &over.passes, over.emission, plan.settings.over_incremental).ok()?;
+        let Looked { inputs, frames, paired } = looked(plan, id, over).ok()?;
+        let ways =
+            ways(&inputs, (&frames, &paired), &over.passes, over.emission, plan.settings.over_incremental).ok()?;
         Some((id, ways.into_iter().map(possible).collect()))
     };
     overs.filter_map(ways).collect()
@@ -110,7 +111,9 @@ fn of_over(plan: &Plan, over: &node::Over, input: &DFSchema) -> ComputedBy {
     let exact_floats = plan.settings.float_sum == FloatSum::Exact;
     let calls = over.frames.iter().flat_map(|frame| &frame.aggregates);
     let calls = calls.map(|call| of_call(call, input, exact_floats, true));
-    together(over.keys.iter().map(|key| value(key, input)).chain(calls))
+    let conditions = over.frames.iter().filter_map(|frame| frame.pairs.as_ref()?.condition.as_ref());
+    let conditions = conditions.map(|condition| predicate(condition, input));
+    together(over.keys.iter().map(|key| value(key, input)).chain(calls).chain(conditions))
 }
 
 fn of_join(plan: &Plan, join: &node::IntervalJoin, inputs: &[NodeId]) -> ComputedBy {

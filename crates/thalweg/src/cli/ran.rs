@@ -136,7 +136,7 @@ mod tests {
                 visited: 2_600,
                 found: 1_300,
                 lag: Interval(1_250_000),
-                ways: [0, 0, 0, 0, 700, 100],
+                ways: [0, 0, 0, 0, 700, 100, 0],
                 ..Search::default()
             },
         );

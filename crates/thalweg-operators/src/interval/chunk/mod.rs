@@ -13,7 +13,7 @@ mod stand;
 use std::{collections::VecDeque, ops::Range};
 
 use around::Around;
-pub use results::passed;
+pub use results::{passed, times};
 use stand::Stands;
 use thalweg_core::{
     Result,
@@ -29,6 +29,7 @@ use super::{
     kept::Kept,
     lines::{Line, Lines},
     order::Sorter,
+    paired::Pairs,
     past::Past,
     sums::Sums,
 };
@@ -291,7 +292,7 @@ impl Chunk {
             for frame in &frames {
                 // A row may see very many.
                 if is_last || self.seen[*frame].iter().any(|seen| seen.left() >= SEEN) {
-                    left = self.update(*frame, asked, kept, bases.len(), left)?;
+                    left = self.update(*frame, asked, kept, bases, left)?;
                 }
             }
             if is_last || left == 0 {
@@ -330,8 +331,8 @@ impl Chunk {
     }
 
     /// Adds rows that were seen to the aggregates of a frame, so many at most, some at a time; returns how many might follow.
-    fn update(&mut self, frame: usize, asked: &Asked, kept: &Kept, count: usize, most: usize) -> Result<usize> {
-        let (looked, mut left) = (&asked.frames[frame], most);
+    fn update(&mut self, frame: usize, asked: &Asked, kept: &Kept, bases: &[Entry], most: usize) -> Result<usize> {
+        let (looked, mut left, count) = (&asked.frames[frame], most, bases.len());
         for (kind, seen) in KINDS.into_iter().zip(&mut self.seen[frame]) {
             let slides = |call: usize| asked.slide(looked, call).is_some();
             let is_wanted = |call: &usize| match kind {
@@ -341,9 +342,20 @@ impl Chunk {
             };
             while seen.left() > 0 && left > 0 {
                 let some = seen.done..seen.done + seen.left().min(SEEN).min(left);
-                for call in looked.calls.clone().filter(is_wanted) {
-                    let (arguments, filter) = asked.gathered(call, kept, &seen.rows[some.clone()])?;
-                    self.accumulators[call].update(&arguments, filter.as_ref(), &seen.groups[some.clone()], count)?;
+                let (rows, groups) = (&seen.rows[some.clone()], &seen.groups[some.clone()]);
+                let accumulators = &mut self.accumulators;
+                if let Some(paired) = &looked.paired {
+                    let kept_at = &asked.layout.calls[looked.calls.start].0;
+                    let Pairs { values, groups } = paired.of((&asked.layout, kept_at), kept, rows, (bases, groups))?;
+                    for ((call, arguments), filter) in looked.calls.clone().zip(&values.arguments).zip(&values.filters)
+                    {
+                        accumulators[call].update(arguments, filter.as_ref(), &groups, count)?;
+                    }
+                } else {
+                    for call in looked.calls.clone().filter(is_wanted) {
+                        let (arguments, filter) = asked.gathered(call, kept, rows)?;
+                        accumulators[call].update(&arguments, filter.as_ref(), groups, count)?;
+                    }
                 }
                 self.search.visited += some.len() as u64;
                 left -= some.len();

@@ -78,8 +78,13 @@ impl Chunk {
         let has_past = asked.frames[frame].has_past && bases.iter().any(|base| past.has(base.key));
         if asked.summed[call].is_none() {
             // Rows at the end may have seen nothing.
-            let arguments = asked.layout.calls[call].0.iter();
-            let nothing: Vec<_> = arguments.map(|column| kept.nothing(*column, self.rows[0])).collect();
+            let nothing = match &asked.frames[frame] {
+                Looked { paired: Some(paired), calls, .. } => paired.nothing(call - calls.start)?,
+                _ => {
+                    let arguments = asked.layout.calls[call].0.iter();
+                    arguments.map(|column| kept.nothing(*column, self.rows[0])).collect()
+                }
+            };
             accumulator.update(&nothing, None, &[], count)?;
             if has_past {
                 past.merge(call, bases, accumulator.as_mut())?;
@@ -118,6 +123,7 @@ impl Chunk {
                 add(Way::Sliding, followed);
                 add(Way::AllRows, unsure.saturating_sub(followed));
             }
+            None if asked.frames[frame].paired.is_some() => add(Way::Pairs, count),
             None => {
                 let slides = asked.slide(&asked.frames[frame], call).is_some();
                 let merged = if slides { 0 } else { self.merged[frame] };
@@ -132,15 +138,15 @@ impl Chunk {
 /// The columns of the first input that pass, of rows whose values lie there.
 pub fn passed(bases: &[Entry], rows: &[At], asked: &Asked, kept: &Kept, output: &SchemaRef) -> Result<Vec<ArrayRef>> {
     let passed = asked.layout.passed.iter().zip(output.fields()).map(|(passed, field)| match passed.place {
-        Place::Time => times(bases, field.data_type()),
+        Place::Time => times(bases.iter().map(|row| row.time), field.data_type()),
         Place::Kept(column) => kept.gather(column, rows),
     });
     passed.collect()
 }
 
 /// The times of rows, as a column of this type.
-fn times(rows: &[Entry], kind: &DataType) -> Result<ArrayRef> {
-    let times = Buffer::from_vec(rows.iter().map(|row| row.time).collect::<Vec<_>>());
+pub fn times(times: impl Iterator<Item = i64>, kind: &DataType) -> Result<ArrayRef> {
+    let times = times.collect::<Vec<_>>();
     let none = new_empty_array(kind).to_data().into_builder();
-    Ok(make_array(none.len(rows.len()).buffers(vec![times]).build()?))
+    Ok(make_array(none.len(times.len()).buffers(vec![Buffer::from_vec(times)]).build()?))
 }

@@ -52,6 +52,7 @@ fn over_results(batch_rows: usize, corrected: Option<Corrected>) -> Box<dyn Oper
         key_types: vec![DataType::Int64],
         passes,
         frames: vec![(frame, 1)],
+        paired: Vec::new(),
         output: with_op(&Schema::new(output)),
         batch_rows,
         key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),

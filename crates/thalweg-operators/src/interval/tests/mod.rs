@@ -120,6 +120,7 @@ fn asked(
         key_types: vec![DataType::Int64],
         passes: (0..fields().len()).collect(),
         frames,
+        paired: Vec::new(),
         output,
         batch_rows,
         key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
