@@ -346,7 +346,7 @@ fn aggregates_of_the_pairs_of_a_row_are_what_nested_loops_say() {
         // What is asked of both rows, and what a row has without a partner.
         let more = match has_more {
             true => {
-                ", sum(b.v * a.v), max(a.v), sum(coalesce(b.v, 100)), count(*) FILTER (WHERE b.v > a.v), count(*) FILTER (WHERE b.id IS NULL)"
+                ", sum(b.v * a.v), max(a.v), sum(coalesce(b.v, 100)), count(*) FILTER (WHERE b.v > a.v), count(*) FILTER (WHERE b.id IS NULL), string_agg(b.id || '', '.' ORDER BY b.id DESC)"
             }
             false => "",
         };
@@ -384,7 +384,11 @@ fn aggregates_of_the_pairs_of_a_row_are_what_nested_loops_say() {
                 let all = if is_lonely { 100 } else { partners.iter().map(|row| row.value.unwrap_or(100)).sum() };
                 let larger = values.iter().filter(|value| row.value.is_some_and(|own| **value > own)).count();
                 let (product, most) = (show(product), show(row.value));
-                result += &format!(" | {product} | {most} | {all} | {larger} | {}", usize::from(is_lonely));
+                let mut ids: Vec<String> = partners.iter().map(|row| row.id.to_string()).collect();
+                ids.sort_by_key(|id| std::cmp::Reverse(id.parse::<i64>().ok()));
+                let ids = if is_lonely { "null".to_string() } else { ids.join(".") };
+                let lonely = usize::from(is_lonely);
+                result += &format!(" | {product} | {most} | {all} | {larger} | {lonely} | {ids}");
             }
             (pairs > 0).then_some(result)
         };

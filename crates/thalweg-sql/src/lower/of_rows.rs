@@ -141,8 +141,10 @@ impl Lowering<'_> {
         let mut places = Vec::new();
         for (call, output) in calls.into_iter().zip(outputs) {
             let of_nulls = if is_inner { OfNulls::Nothing } else { of_nulls(&call, &right) };
+            // The order of pairs is that of the aggregate, and not that of time.
+            let needs_pairs = of_pairs || has_order(&call);
             let whole = Expr::AggregateFunction(call);
-            let frame = if of_pairs || reads(&whole, &left) { PAIRS } else { OTHERS };
+            let frame = if needs_pairs || reads(&whole, &left) { PAIRS } else { OTHERS };
             let Expr::AggregateFunction(call) = named(whole)? else { return Err(Error::bug("no aggregate any more")) };
             let text = thalweg_plan::written(&Expr::AggregateFunction(call.clone()));
             let call = (call, Field::new(text, output.data_type().clone(), output.is_nullable()));
@@ -307,16 +309,17 @@ fn unique(plan: &LogicalPlan) -> Option<Vec<Column>> {
     }
 }
 
-/// The aggregate, if it says the same of the pairs of each row in whatever order these are found.
+/// The aggregate, if it says the same of the pairs of each row in whatever order these are found, and each time.
 fn over_pairs(call: Expr) -> Option<AggregateFunction> {
+    let is_volatile = call.is_volatile();
     let Expr::AggregateFunction(call) = call else { return None };
-    let depends = !call.params.order_by.is_empty() || over::depends_on_order(&call.func);
-    let call = Expr::AggregateFunction(call);
-    match call {
-        Expr::AggregateFunction(_) if depends || call.is_volatile() => None,
-        Expr::AggregateFunction(call) => Some(call),
-        _ => None,
-    }
+    let lacks_order = has_order(&call) && call.params.order_by.is_empty();
+    (!is_volatile && !lacks_order).then_some(call)
+}
+
+/// Whether it is an aggregate of rows in an order.
+fn has_order(call: &AggregateFunction) -> bool {
+    !call.params.order_by.is_empty() || over::depends_on_order(&call.func)
 }
 
 /// What an aggregate says of a row beside nulls.
@@ -328,7 +331,10 @@ fn of_nulls(call: &AggregateFunction, right: &Stream) -> OfNulls {
         {
             OfNulls::One
         }
-        args if !args.is_empty() && args.iter().all(|arg| is_column(arg) && reads(arg, right)) => OfNulls::Nothing,
+        // Lists have nulls, too.
+        args if !has_order(call) && !args.is_empty() && args.iter().all(|arg| is_column(arg) && reads(arg, right)) => {
+            OfNulls::Nothing
+        }
         _ => OfNulls::Whatever,
     }
 }

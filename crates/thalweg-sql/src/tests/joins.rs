@@ -571,6 +571,7 @@ fn groups_that_are_rows_of_one_side_need_no_pairs() {
     assert_eq!(nodes("p.id, sum(f.delay)", "RIGHT", "p.id"), [true, false, false, false]);
     assert_eq!(nodes("p.id, sum(coalesce(f.delay, 1))", "LEFT", "p.id, p.ts"), [true, false, false, false]);
     assert_eq!(nodes("p.id, sum(f.delay + p.id)", "", "p.id, p.ts"), [true, false, false, true]);
+    assert_eq!(nodes("p.id, first_value(f.delay ORDER BY f.ts)", "LEFT", "p.id"), [true, false, false, false]);
     // Several rows may be in one group.
     assert_eq!(nodes("p.origin, sum(f.delay)", "", "p.origin, p.ts"), [false, true, true, false]);
     assert_eq!(nodes("f.delay, count(p.id)", "", "p.ts, f.delay"), [false, true, true, false]);
