@@ -214,6 +214,10 @@ pub struct Search {
     pub keys: u64,
     /// How many results of aggregates were found in each [`Way`], by its number.
     pub ways: [u64; Way::ALL.len()],
+    /// Of how many results it is known how many lack rows that came too late; and how many these are, more or less than before.
+    pub told: u64,
+    /// See there.
+    pub lacking: i64,
 }
 
 /// How an aggregate over the rows around a row is found.
@@ -295,7 +299,9 @@ impl Search {
     }
 
     /// Adds what was looked at and found elsewhere; of both lags, and both numbers of keys, the larger one stays.
-    pub fn add(&mut self, Self { visited, found, lag, bases, seen, keys, ways }: Self) {
+    pub fn add(&mut self, Self { visited, found, lag, bases, seen, keys, ways, told, lacking }: Self) {
+        self.told += told;
+        self.lacking += lacking;
         self.visited += visited;
         self.found += found;
         self.lag = self.lag.max(lag);

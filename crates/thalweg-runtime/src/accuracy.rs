@@ -34,7 +34,8 @@ pub struct Results {
     /// Of how many rows a result is made, at least 1, without an end where it is of all that came before. `None` where somebody who looks for
     /// rows has given too few results to tell.
     pub rows_each: Option<f64>,
-    /// The share of results that late rows have spoilt.
+    /// The share of results that late rows have spoilt, if these are spread evenly: more than that is said where they are not, and results
+    /// should be waited for longer.
     pub inexact: f64,
     /// How far apart in time the rows of a result may be.
     pub reach: Interval,
@@ -61,13 +62,17 @@ impl Results {
         };
         let reach = Interval(searching().map(reach).fold(0, i64::saturating_add));
         let rows_each = searching().try_fold(1.0, |all, node| Some(all * rows(node)?));
-        Self { rows_each, inexact: 1.0 - exact_share(nodes).unwrap_or(1.0), reach }
+        Self { rows_each, inexact: 1.0 - share(nodes, expected).unwrap_or(1.0), reach }
     }
 }
 
 /// The share of results that are exact, about: of these nodes, each behind those whose results it takes. `None` where nobody looks for rows
 /// that belong to others.
 pub fn exact_share(nodes: &[NodeMetrics]) -> Option<f64> {
+    share(nodes, exact_of)
+}
+
+fn share(nodes: &[NodeMetrics], exact_of: impl Fn(&NodeMetrics, MadeOf) -> f64) -> Option<f64> {
     nodes.iter().fold(None, |before: Option<f64>, node| {
         let Some(made_of) = node.made_of else { return before };
         // Each of the results that it is made of may be wrong.
@@ -76,8 +81,17 @@ pub fn exact_share(nodes: &[NodeMetrics]) -> Option<f64> {
     })
 }
 
-/// The share of a node's results for which no row came too late, if late rows are spread evenly; less where one lacks several.
+/// The share of a node's results for which no row came too late: as it was seen, or as is to be expected.
 fn exact_of(node: &NodeMetrics, made_of: MadeOf) -> f64 {
+    if node.search.told == 0 {
+        return expected(node, made_of);
+    }
+    let spoilt = node.search.lacking as f64 / node.search.told as f64;
+    (1.0 - node.search.bases.late_share()) * (1.0 - spoilt)
+}
+
+/// The same, if late rows are spread evenly; less where one result lacks several.
+fn expected(node: &NodeMetrics, made_of: MadeOf) -> f64 {
     let (bases, seen) = (node.search.bases.late_share(), node.search.seen.late_share());
     match made_of {
         MadeOf::Pair => (1.0 - bases) * (1.0 - seen),

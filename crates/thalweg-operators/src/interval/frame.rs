@@ -149,6 +149,17 @@ impl Frame {
         }
     }
 
+    /// How far behind a row that comes too late the results are that lack it: from where to where, without end if all from there on do.
+    /// `None` where that depends on other rows.
+    pub fn spoils(&self) -> Option<(i64, Option<i64>)> {
+        self.is_of_times().then(|| self.seen_from())
+    }
+
+    /// Whether it has no other row than the row itself.
+    pub fn is_of_the_row(&self) -> bool {
+        matches!(self.bounds, FrameBounds::Rows { from: Some(0), to: 0 })
+    }
+
     /// Which rows before a row it may not see yet, however old they are, where it sees all that are older.
     pub fn unseen(&self) -> Option<Spared> {
         match self.bounds {

@@ -63,6 +63,14 @@ impl Input {
         Ok((batch, Came { in_time: in_time as u64, late: (own - in_time) as u64 }))
     }
 
+    /// The rows of a batch that are not on time.
+    pub fn late(&self, batch: Batch, on_time: &Batch) -> Batch {
+        let mut stay = on_time.rows().peekable();
+        let is_late = |row: &usize| stay.next_if_eq(row).is_none();
+        let late: Vec<u32> = batch.rows().filter(is_late).map(|row| row as u32).collect();
+        batch.with_selection(Selection::new(late))
+    }
+
     /// Copies of the selected rows, with their keys.
     pub fn taken(&self, batch: &Batch, spare: &mut Spare) -> Result<Taken> {
         let (arrivals, rows) = (self.arrivals(batch)?, selected(batch));

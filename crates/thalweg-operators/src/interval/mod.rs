@@ -15,6 +15,7 @@
 //! * [`past`]: what rows come to that are seen for ever, and are gone
 //! * [`layout`]: which columns are kept of a row that aggregates look at
 //! * [`saved`]: rows as a snapshot
+//! * [`spoilt`]: how many results lack rows that came too late
 //! * [`pairs`]: what pairs of rows are made of, and [`paired`]: aggregates over them
 //! * [`places`]: where results stand among those of all instances
 //! * [`entry`]: what is known of one row
@@ -43,6 +44,7 @@ pub mod places;
 pub mod saved;
 pub mod slices;
 pub mod spare;
+mod spoilt;
 pub mod standing;
 pub mod sums;
 pub mod sweep;

@@ -25,6 +25,7 @@ use super::{
     past::Past,
     places::Tells,
     saved::{self, Saved, divided, together},
+    spoilt::Spoilt,
     sweep::Sweep,
     waiting::{STEPS, Waiting, next},
 };
@@ -85,6 +86,8 @@ pub struct Over {
     /// Whether the results of all rows that are next are found.
     is_swept: bool,
     pub(super) sorter: Sorter,
+    /// Which results lack rows that came too late, if that is asked for and can be said.
+    pub(super) spoilt: Option<Spoilt>,
 }
 
 /// One of the inputs of an [`Over`].
@@ -125,6 +128,8 @@ pub struct Parts {
     pub allowed: Interval,
     /// Whether aggregates are found without looking at all rows of each window, where that can be.
     pub is_incremental: bool,
+    /// Whether it is to be known how many results lack rows that came too late.
+    pub tells_spoilt: bool,
     /// How rows of the first input are corrected, if they are.
     pub corrected: Option<Corrected>,
 }
@@ -162,6 +167,7 @@ impl Over {
             has_positions,
             allowed,
             is_incremental,
+            tells_spoilt,
             corrected: _,
         } = parts;
         let asked = Asked::new(&inputs, (&frames, &paired), &passes, is_incremental)?;
@@ -177,6 +183,13 @@ impl Over {
                 if *has_past { frame.unseen() } else { frame.spared() }
             },
         );
+        let with_others = asked.frames.iter().map(|looked| &looked.frame).filter(|frame| !frame.is_of_the_row());
+        let spans = with_others.map(Frame::spoils).filter(|_| tells_spoilt);
+        let spoilt = spans.reduce(|one, other| {
+            let ((from, to), (other_from, other_to)) = one.zip(other)?;
+            Some((from.min(other_from), to.zip(other_to).map(|(to, other)| to.max(other))))
+        });
+        let spoilt = spoilt.flatten().map(Spoilt::new);
         let (sweep, may_be_light) = (asked.can_sweep().then(Sweep::new), asked.is_light());
         let with_base = asked.frames.iter().map(|looked| looked.has_base).collect();
         Ok(Self {
@@ -210,6 +223,7 @@ impl Over {
             begun: false,
             is_swept: false,
             sorter: Sorter::default(),
+            spoilt,
         })
     }
 
@@ -376,9 +390,17 @@ impl Over {
     pub(super) fn arrive(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Option<Taken>> {
         let number = self.input_of[port];
         let OverInput { input, calls } = &self.inputs[number];
+        let (is_base, is_seen) = (number == 0, number != 0 || self.asked.is_base_seen);
+        let all = self.spoilt.is_some().then(|| batch.clone());
         let (batch, came) = input.on_time(batch, self.reached, self.allowed)?;
         out.count_late(came.late as usize);
-        let (is_base, is_seen) = (number == 0, number != 0 || self.asked.is_base_seen);
+        if let (Some(spoilt), Some(all)) = (&mut self.spoilt, all)
+            && is_seen
+            && batch.len() < all.len()
+        {
+            let late = input.late(all, &batch);
+            spoilt.miss(&Values::new(&input.keys, &[], &late)?.keys, &input.arrivals(&late)?.times)?;
+        }
         let of = |is_one: bool| if is_one { came } else { Came::default() };
         let keys = self.lines.keys() as u64;
         out.count_search(Search { bases: of(is_base), seen: of(is_seen), keys, ..Search::default() });
@@ -389,12 +411,24 @@ impl Over {
         }
         let arrivals = input.arrivals(&batch)?;
         let values = Values::new(&input.keys, calls, &batch)?;
+        if let Some(spoilt) = self.spoilt.as_mut().filter(|_| is_base) {
+            spoilt.put(&values.keys, &arrivals.times[own.clone()], own.start)?;
+        }
         let keys = self.lines.encoder().encode(&values.keys, values.count)?;
         let keys = self.lines.number(&keys, values.count);
         let columns = self.asked.layout.columns(values, &batch, is_base, &mut self.kept.spare)?;
         let batch = self.kept.keep(columns, uses);
         let rank = if is_base { BASE } else { number as u32 };
         Ok(Some(Taken { bases: own, is_seen, batch, keys, arrivals, rank }))
+    }
+}
+
+impl Over {
+    /// Says how many results lack rows that came too late, when time has come so far.
+    pub(super) fn tell_spoilt(&mut self, time: Timestamp, out: &mut Output) {
+        if let Some(spoilt) = &mut self.spoilt {
+            out.count_search(spoilt.tell(time));
+        }
     }
 }
 
@@ -439,6 +473,7 @@ impl Operator for Over {
     }
 
     fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
+        self.tell_spoilt(frontier.combined(), out);
         self.goes_to = self.reached.max(frontier.combined().minus(Interval(self.allowed)));
         self.advance()?;
         out.hold(self.goes_to.minus(Interval(self.ahead)));
@@ -636,6 +671,7 @@ impl State for Over {
             + waiting
             + entries * size_of::<Entry>()
             + self.sorter.bytes()
+            + self.spoilt.as_ref().map_or(0, Spoilt::bytes)
             + self.chunk.bytes()
     }
 

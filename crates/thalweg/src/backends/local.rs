@@ -363,6 +363,11 @@ impl Compiler<'_> {
             (settings.batch_rows, settings.late_allowed, self.cut.has_positions(id));
         let is_incremental = settings.over_incremental;
         let corrected = corrected(self.plan, planned, over)?;
+        let learns = |planned: &PlanNode| match &planned.node {
+            Node::Source(source) => source.watermark.as_ref().is_some_and(|watermark| watermark.accuracy.is_some()),
+            _ => false,
+        };
+        let tells_spoilt = self.plan.nodes().any(|(_, planned)| learns(planned));
         let parts = move || over::Parts {
             inputs: inputs.clone(),
             input_of: input_of.clone(),
@@ -377,6 +382,7 @@ impl Compiler<'_> {
             has_positions,
             allowed,
             is_incremental,
+            tells_spoilt,
             corrected: corrected.clone(),
         };
         Ok(match over.emission {

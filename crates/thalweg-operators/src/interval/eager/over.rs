@@ -298,6 +298,7 @@ impl Operator for EagerOver {
     }
 
     fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
+        self.over.tell_spoilt(frontier.combined(), out);
         self.over.reached = self.over.reached.max(frontier.combined().minus(Interval(self.over.allowed)));
         // What is settled for many rows at a time costs less for each.
         if self.come >= SETTLED || self.is_empty() || frontier.combined() == Timestamp::MAX {

@@ -60,6 +60,7 @@ fn over_results(batch_rows: usize, corrected: Option<Corrected>) -> Box<dyn Oper
         has_positions: false,
         allowed: Interval(0),
         is_incremental: true,
+        tells_spoilt: false,
         corrected,
     };
     Box::new(EagerOver::new(parts).unwrap())

@@ -128,6 +128,7 @@ fn asked(
         has_positions: false,
         allowed: Interval(0),
         is_incremental: true,
+        tells_spoilt: false,
         corrected: None,
     }
 }
