@@ -14,7 +14,7 @@
 //! * [`join`], [`distance`]: pairs of rows whose event times lie close to each other
 //! * [`last`]: the last row of another stream, for each row
 //! * [`eager`]: results that come out before they are final
-//! * [`of_rows`]: GROUP BY over a join whose groups are rows of one side
+//! * [`of_rows`]: GROUP BY over a join whose groups are rows of one side, which columns tell apart that are [`unique`]
 //! * [`beside`]: another stream beside a base, as both of these need it
 //! * [`names`]: names of columns that nobody named
 
@@ -30,6 +30,7 @@ mod over;
 mod position;
 mod stream;
 mod union;
+mod unique;
 mod window;
 
 use std::{

@@ -35,8 +35,9 @@ use super::{
     beside::over_others,
     join::{Conditions, both},
     stream::{Slot, Stream},
+    unique::unique,
 };
-use crate::{diagnose, last::LastNode, over, planner::Readable};
+use crate::{diagnose, last::LastNode, over};
 
 /// An aggregate with the type that it gives.
 type Typed = (AggregateFunction, Field);
@@ -45,6 +46,45 @@ type Typed = (AggregateFunction, Field);
 const OTHERS: usize = 0;
 const PAIRS: usize = 1;
 const ALONE: usize = 2;
+
+/// In which frame an aggregate is, and its number there.
+type Place = (usize, usize);
+
+/// The aggregates by the frame in which they are looked at.
+#[derive(Default)]
+struct Frames {
+    calls: [Vec<Typed>; 3],
+    /// For each that was asked for where it is, and where what it comes to in a row without a partner, if that is `Whatever`.
+    places: Vec<(Place, OfNulls, Option<Place>)>,
+    /// Where the number of partners is, if somebody asks.
+    partners: Option<Place>,
+}
+
+impl Frames {
+    fn put(&mut self, frame: usize, call: Typed) -> Place {
+        self.calls[frame].push(call);
+        (frame, self.calls[frame].len() - 1)
+    }
+
+    /// An aggregate, which is looked at in a frame and says this of nulls.
+    fn ask(&mut self, frame: usize, call: Typed, of_nulls: OfNulls) {
+        let alone = (of_nulls == OfNulls::Whatever).then(|| self.put(ALONE, call.clone()));
+        let place = self.put(frame, call);
+        self.places.push((place, of_nulls, alone));
+    }
+
+    /// The number of partners.
+    fn count(&mut self, frame: usize) {
+        let count = AggregateFunction::new_udf(count_udaf(), vec![lit(1_i64)], false, None, vec![], None);
+        self.partners = Some(self.put(frame, (count, Field::new("partners", DataType::Int64, false))));
+    }
+
+    /// Where the aggregates of each frame begin, the first of them at this column.
+    fn firsts(&self, first: usize) -> [usize; 3] {
+        let [others, pairs, _] = self.calls.each_ref().map(Vec::len);
+        [first, first + others, first + others + pairs]
+    }
+}
 
 /// What the pair of a row without a partner, of nulls, comes to in an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,9 +176,7 @@ impl Lowering<'_> {
         let of_pairs = condition.is_some();
         let condition = condition.map(&named).transpose()?;
         let outputs = &aggregate.schema.fields()[groups.len()..];
-        let mut frames: [Vec<Typed>; 3] = Default::default();
-        // Where each aggregate is, and what it is of nulls.
-        let mut places = Vec::new();
+        let mut frames = Frames::default();
         for (call, output) in calls.into_iter().zip(outputs) {
             let of_nulls = if is_inner { OfNulls::Nothing } else { of_nulls(&call, &right) };
             // The order of pairs is that of the aggregate, and not that of time.
@@ -147,17 +185,15 @@ impl Lowering<'_> {
             let frame = if needs_pairs || reads(&whole, &left) { PAIRS } else { OTHERS };
             let Expr::AggregateFunction(call) = named(whole)? else { return Err(Error::bug("no aggregate any more")) };
             let text = thalweg_plan::written(&Expr::AggregateFunction(call.clone()));
-            let call = (call, Field::new(text, output.data_type().clone(), output.is_nullable()));
-            let alone = (of_nulls == OfNulls::Whatever).then(|| put(&mut frames, ALONE, call.clone()));
-            places.push((put(&mut frames, frame, call), of_nulls, alone));
+            frames.ask(frame, (call, Field::new(text, output.data_type().clone(), output.is_nullable())), of_nulls);
         }
-        let has_partners = (is_inner || !frames[ALONE].is_empty()).then(|| {
-            let count = AggregateFunction::new_udf(count_udaf(), vec![lit(1_i64)], false, None, vec![], None);
-            let frame = if of_pairs { PAIRS } else { OTHERS };
-            put(&mut frames, frame, (count, Field::new("partners", DataType::Int64, false)))
-        });
-        let firsts = [0, frames[OTHERS].len(), frames[OTHERS].len() + frames[PAIRS].len()];
-        let column = |(frame, number): (usize, usize)| width + firsts[frame] + number;
+        if is_inner || !frames.calls[ALONE].is_empty() {
+            frames.count(if of_pairs { PAIRS } else { OTHERS });
+        }
+        let firsts = frames.firsts(width);
+        let column = |(frame, number): Place| firsts[frame] + number;
+        let Frames { calls, places, partners } = frames;
+        let partners = partners.map(column);
         let around = over_others(FrameBounds::Range { from: Some(distance.from), to: distance.to });
         let pairs = |seen: Vec<usize>, condition| Some(Pairs { seen, condition });
         let itself = FrameBounds::Rows { from: Some(0), to: 0 };
@@ -166,10 +202,10 @@ impl Lowering<'_> {
             Frame { pairs: pairs(beside.stand_ins.clone(), condition), ..around },
             Frame { excludes_row: false, pairs: pairs(Vec::new(), None), ..over_others(itself) },
         ];
-        let mut node = self.around(beside, kinds.into_iter().zip(frames).collect())?;
-        if let Some(partners) = has_partners.filter(|_| is_inner) {
+        let mut node = self.around(beside, kinds.into_iter().zip(calls).collect())?;
+        if let Some(partners) = partners.filter(|_| is_inner) {
             let schema = self.plan.node(node).schema.clone();
-            let partners = Expr::Column(Column::from_name(schema.columns.field(column(partners)).name()));
+            let partners = Expr::Column(Column::from_name(schema.columns.field(partners).name()));
             node = self.plan.add(Node::Filter(Filter { predicate: partners.gt(lit(0_i64)) }), vec![node], schema);
         }
         let of_group = |group: &Expr| left.slot_of(group).ok_or_else(|| Error::bug("a group is a column"));
@@ -181,7 +217,7 @@ impl Lowering<'_> {
         if lonely.is_empty() {
             return Ok(Some(stream));
         }
-        self.of_lonely_rows(stream, &lonely, has_partners.map(column)).map(Some)
+        self.of_lonely_rows(stream, &lonely, partners).map(Some)
     }
 
     /// The rows for which all of this holds.
@@ -224,12 +260,6 @@ impl Lowering<'_> {
         let chosen = chosen.map_err(|error| diagnose::planning(error, self.words))?;
         self.project(stream, &chosen, &logical, Hidden::Keep)
     }
-}
-
-/// Puts an aggregate into a frame; returns which, and its number there.
-fn put(frames: &mut [Vec<Typed>; 3], frame: usize, call: Typed) -> (usize, usize) {
-    frames[frame].push(call);
-    (frame, frames[frame].len() - 1)
 }
 
 /// The join whose rows are aggregated, and these expressions over its columns; none if what is computed in between is another thing each
@@ -277,36 +307,6 @@ fn are_rows(groups: &[Expr], join: &logical_plan::Join) -> bool {
     let of_left = |group: &Expr| matches!(group, Expr::Column(column) if join.left.schema().has_column(column));
     let is_group = |key: Column| groups.contains(&Expr::Column(key));
     groups.iter().all(of_left) && unique(&join.left).is_some_and(|key| key.into_iter().all(is_group))
-}
-
-/// Columns that no two rows have alike, by what the table's declaration promises.
-fn unique(plan: &LogicalPlan) -> Option<Vec<Column>> {
-    match plan {
-        LogicalPlan::TableScan(scan) => {
-            let key = &scan.source.downcast_ref::<Readable>()?.key;
-            let found = key.iter().map(|name| scan.projected_schema.iter().find(|(_, field)| field.name() == name));
-            let found = found.map(|found| found.map(Column::from)).collect::<Option<Vec<_>>>();
-            found.filter(|key| !key.is_empty())
-        }
-        LogicalPlan::Filter(filter) => unique(&filter.input),
-        LogicalPlan::SubqueryAlias(alias) => {
-            let below = alias.input.schema();
-            let renamed = |column: Column| {
-                let number = below.maybe_index_of_column(&column)?;
-                Some(Column::from(alias.schema.qualified_field(number)))
-            };
-            unique(&alias.input)?.into_iter().map(renamed).collect()
-        }
-        LogicalPlan::Projection(projection) => {
-            let renamed = |column: Column| {
-                let is_it = |part: &Expr| part.clone().unalias_nested().data == Expr::Column(column.clone());
-                let number = projection.expr.iter().position(is_it)?;
-                Some(Column::from(projection.schema.qualified_field(number)))
-            };
-            unique(&projection.input)?.into_iter().map(renamed).collect()
-        }
-        _ => None,
-    }
 }
 
 /// The aggregate, if it says the same of the pairs of each row in whatever order these are found, and each time.
