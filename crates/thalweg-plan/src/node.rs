@@ -286,6 +286,8 @@ pub struct Pairs {
     pub seen: Vec<usize>,
     /// What must be true of a pair.
     pub condition: Option<Expr>,
+    /// Whether it is for rows alone that see nothing in the frame before.
+    pub is_alone: bool,
 }
 
 /// From where to where a frame reaches.

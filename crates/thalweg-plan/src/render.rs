@@ -379,9 +379,10 @@ fn over_detail(plan: &Plan, id: NodeId, over: &Over) -> String {
             frame.excludes_time.then(|| "without its time".to_string()),
             frame.excludes_base.then(|| "without others of the first input".to_string()),
         ];
+        let kind = frame.pairs.as_ref().map(|pairs| if pairs.is_alone { "if it sees none" } else { "as pairs" });
         let condition = frame.pairs.iter().filter_map(|pairs| pairs.condition.as_ref());
         let condition = condition.map(|condition| format!("where {}", written(condition)));
-        let parts = parts.into_iter().flatten().chain(condition);
+        let parts = parts.into_iter().flatten().chain(kind.map(str::to_string)).chain(condition);
         let parts: String = parts.map(|part| format!(", {part}")).collect();
         let calls = list(frame.aggregates.iter().map(|call| call.output.name().clone()));
         format!("{bounds}{parts} compute {calls}")

@@ -376,7 +376,9 @@ impl Chain {
         // Asking for the size of a state takes a walk over its parts, so it is not asked for after every small batch.
         self.rows_since += rows_in;
         let is_much = self.rows_since >= MEASURED_ROWS || self.bytes_since >= MEASURED_BYTES;
-        if (self.calls < 16 || is_much || self.calls.is_multiple_of(16))
+        // Who is not done may have very much at hand.
+        let is_busy = progress == Progress::More && self.calls.is_multiple_of(4);
+        if (self.calls < 16 || is_much || is_busy || self.calls.is_multiple_of(16))
             && let Some(state) = link.operator.state()
         {
             let bytes = state.bytes();

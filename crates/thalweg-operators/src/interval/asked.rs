@@ -72,6 +72,16 @@ pub struct Looked {
 }
 
 impl Looked {
+    /// Whether it is for rows alone that see nothing in the frame before.
+    pub fn is_alone(&self) -> bool {
+        self.paired.as_ref().is_some_and(|paired| paired.is_alone)
+    }
+
+    /// Whether a row that is not in the line of those that it sees is read as one of them, and not as one of a pair.
+    pub fn reads_own(&self) -> bool {
+        self.adds_own && self.paired.is_none()
+    }
+
     /// Whether what a row sees follows each other without a hole.
     pub fn is_contiguous(&self) -> bool {
         self.hole.is_none()
@@ -165,7 +175,7 @@ impl Asked {
             }
         };
         let mut frames: Vec<Looked> = frames.iter().enumerate().map(looked).collect();
-        let is_base_read = is_base_seen || frames.iter().any(|looked| looked.adds_own);
+        let is_base_read = is_base_seen || frames.iter().any(Looked::reads_own);
         let layout = Layout::new(&base.calls, passes, base.input.time, is_base_read);
         let (kinds, summed) = match is_incremental {
             true => totals(inputs, &layout, &frames)?,

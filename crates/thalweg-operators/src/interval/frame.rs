@@ -345,11 +345,22 @@ impl Frame {
         let first_seen = seen.len();
         let rows = line.rows();
         let place = line.place(base, near.end);
-        let own = if is_in_line { place } else { rows.len() };
-        let found = match self.bounds {
-            FrameBounds::Range { from, to } => within(from, to, base, line, near),
-            FrameBounds::Rows { .. } => 0..place,
+        let (from, to) = match self.bounds {
+            FrameBounds::Range { from, to } => (from, to),
+            FrameBounds::Rows { from, to } => {
+                // Those of its own time are the last before it.
+                let is_earlier = |entry: &Entry| entry.time < base.time;
+                let end = if self.excludes_time { rows[..place].partition_point(is_earlier) } else { place };
+                let start = end.saturating_sub(from.unwrap_or(usize::MAX));
+                let end = end.saturating_sub(to.saturating_sub(1));
+                *near = start..place;
+                seen.extend(rows[start..end].iter().map(|entry| entry.at));
+                seen.extend(self.sees_itself().then_some(base.at));
+                return self.keep_last(first_seen, seen);
+            }
         };
+        let own = if is_in_line { place } else { rows.len() };
+        let found = within(from, to, base, line, near);
         *near = found.clone();
         let is_seen = |(place, entry): (usize, &Entry)| {
             let is_other = !is_in_line || place != own;
@@ -358,26 +369,21 @@ impl Frame {
         // The row itself stands behind those of other inputs of its time, and among those of its own by its position.
         let before = found.start..place.clamp(found.start, found.end);
         let behind = before.end..found.end;
-        let mut others = |range: Range<usize>, most: usize| {
-            let (from, start) = (seen.len(), range.start);
-            let chosen = rows[range].iter().enumerate().rev();
-            let chosen = chosen.filter(|(place, entry)| is_seen((start + place, entry))).take(most);
-            seen.extend(chosen.map(|(_, entry)| entry.at));
-            seen[from..].reverse();
+        let others = |range: Range<usize>| {
+            let places = range.clone().zip(&rows[range]);
+            places.filter(|other| is_seen(*other)).map(|(_, entry)| entry.at)
         };
-        let (most, unseen) = match self.bounds {
-            FrameBounds::Rows { from, to } => (from.unwrap_or(usize::MAX), to.saturating_sub(1)),
-            FrameBounds::Range { .. } => (usize::MAX, 0),
-        };
-        others(before, most);
-        seen.truncate(seen.len().saturating_sub(unseen).max(first_seen));
+        seen.extend(others(before));
         seen.extend(self.sees_itself().then_some(base.at));
-        let start = behind.start;
-        let chosen = rows[behind].iter().enumerate().filter(|(place, entry)| is_seen((start + place, entry)));
-        seen.extend(chosen.map(|(_, entry)| entry.at));
+        seen.extend(others(behind));
+        self.keep_last(first_seen, seen);
+    }
+
+    /// Of the rows that are seen from the `first` on leaves the last ones, as many as it may have.
+    fn keep_last(&self, first: usize, seen: &mut Vec<At>) {
         if let Some(most) = self.most {
-            let extra = (seen.len() - first_seen).saturating_sub(most);
-            seen.drain(first_seen..first_seen + extra);
+            let extra = (seen.len() - first).saturating_sub(most);
+            seen.drain(first..first + extra);
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct Layout {
     is_unread: Vec<bool>,
     /// The columns of the first input that pass.
     pub passed: Vec<Passed>,
+    /// Whether rows of the first input are aggregated.
+    pub is_base_read: bool,
 }
 
 /// A column of the first input that passes.
@@ -74,7 +76,7 @@ impl Layout {
         };
         let passed: Vec<_> = passes.iter().map(|column| Passed { column: *column, place: place(*column) }).collect();
         let is_unread = |slot: usize| !is_base_read && passed.iter().all(|passed| passed.place != Place::Kept(slot));
-        Self { calls, is_unread: (0..arguments).map(is_unread).collect(), passed, arguments, is_computed }
+        Self { calls, is_unread: (0..arguments).map(is_unread).collect(), passed, arguments, is_computed, is_base_read }
     }
 
     /// Of rows of the first input, leaves out the values of columns that nobody reads, but for their types.
@@ -85,8 +87,10 @@ impl Layout {
 
     /// What is kept of the selected rows of a batch of an input, of the first if `is_base`: `values` are those of the aggregates.
     pub fn columns(&self, values: Values, batch: &Batch, is_base: bool, spare: &mut Spare) -> Result<Vec<ArrayRef>> {
+        // What nobody aggregates was not computed either.
+        let first = if self.is_base_read { self.arguments } else { 0 };
         let passed = self.passed.iter().filter_map(|passed| match passed.place {
-            Place::Kept(slot) if slot >= self.arguments => Some((passed.column, slot)),
+            Place::Kept(slot) if slot >= first => Some((passed.column, slot)),
             _ => None,
         });
         let width = passed.clone().map(|(_, slot)| slot + 1).max().unwrap_or(self.arguments);

@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
     Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Part, Port, Progress, Result,
-    Snapshot, State, Timestamp,
+    Selection, Snapshot, State, Timestamp,
     operator::{Came, MadeOf, Search},
     snapshot::Reader,
 };
@@ -410,7 +410,14 @@ impl Over {
             return Ok(None);
         }
         let arrivals = input.arrivals(&batch)?;
-        let values = Values::new(&input.keys, calls, &batch)?;
+        let values = match is_base && !self.asked.layout.is_base_read {
+            false => Values::new(&input.keys, calls, &batch)?,
+            true => Values {
+                count: batch.len(),
+                keys: Values::new(&input.keys, &[], &batch)?.keys,
+                ..Values::new(&[], calls, &batch.clone().with_selection(Selection::new(Vec::new())))?
+            },
+        };
         if let Some(spoilt) = self.spoilt.as_mut().filter(|_| is_base) {
             spoilt.put(&values.keys, &arrivals.times[own.clone()], own.start)?;
         }

@@ -31,6 +31,8 @@ pub struct Paired {
     pub columns: Vec<Side>,
     /// What must be true of a pair.
     pub condition: Option<Arc<dyn Expression>>,
+    /// Whether it is for rows alone that see nothing in the frame before: what is computed of the others may be no number.
+    pub is_alone: bool,
     /// The aggregates, over these columns.
     pub calls: Vec<Call>,
 }

@@ -25,7 +25,7 @@ const WHAT_CAN_BE: &str =
     "leave it out, or select a result: OVER can be eager, and joins of rows near each other in time";
 
 const WHAT_GROUP_CAN_BE: &str = "leave it out: eager are OVER, joins of rows near each other in time, and GROUP BY behind such a join by the \
-    PRIMARY KEY (…) NOT ENFORCED of its table, over plain columns of the other one";
+    PRIMARY KEY (…) NOT ENFORCED of its table, of which its groups are columns, without random() and uuid()";
 
 impl Lowering<'_> {
     /// A query whose results come out before they are final.

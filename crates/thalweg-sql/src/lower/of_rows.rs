@@ -195,12 +195,13 @@ impl Lowering<'_> {
         let Frames { calls, places, partners } = frames;
         let partners = partners.map(column);
         let around = over_others(FrameBounds::Range { from: Some(distance.from), to: distance.to });
-        let pairs = |seen: Vec<usize>, condition| Some(Pairs { seen, condition });
+        let pairs = Pairs { seen: beside.stand_ins.clone(), condition, is_alone: false };
+        let nulls = Pairs { seen: Vec::new(), condition: None, is_alone: true };
         let itself = FrameBounds::Rows { from: Some(0), to: 0 };
         let kinds = [
             around.clone(),
-            Frame { pairs: pairs(beside.stand_ins.clone(), condition), ..around },
-            Frame { excludes_row: false, pairs: pairs(Vec::new(), None), ..over_others(itself) },
+            Frame { pairs: Some(pairs), ..around },
+            Frame { excludes_row: false, pairs: Some(nulls), ..over_others(itself) },
         ];
         let mut node = self.around(beside, kinds.into_iter().zip(calls).collect())?;
         if let Some(partners) = partners.filter(|_| is_inner) {
@@ -313,8 +314,9 @@ fn are_rows(groups: &[Expr], join: &logical_plan::Join) -> bool {
 fn over_pairs(call: Expr) -> Option<AggregateFunction> {
     let is_volatile = call.is_volatile();
     let Expr::AggregateFunction(call) = call else { return None };
-    let lacks_order = has_order(&call) && call.params.order_by.is_empty();
-    (!is_volatile && !lacks_order).then_some(call)
+    let lacks_order = over::depends_on_order(&call.func) && call.params.order_by.is_empty();
+    // A percentile may have its values as an argument.
+    (!is_volatile && (!lacks_order || call.func.supports_within_group_clause())).then_some(call)
 }
 
 /// Whether it is an aggregate of rows in an order.

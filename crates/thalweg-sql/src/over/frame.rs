@@ -96,11 +96,13 @@ fn bounds(frame: &WindowFrame) -> Result<Bounds> {
                 _ => None,
             };
             let (Some(from), Some(Some(to))) = (distance(&frame.start_bound), distance(&frame.end_bound)) else {
-                return Err(Error::query("frames of ROWS look back: they end at the current row or before it")
-                    .with_hint(
-                        "write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' \
-                     MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING",
-                    ));
+                return Err(Error::query(
+                    "frames of ROWS look back: they begin and end at the current row or before it",
+                )
+                .with_hint(
+                    "write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or AND 1 PRECEDING; or bounds in time: RANGE \
+                         BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING",
+                ));
             };
             if let Some(from) = from.filter(|from| *from < to) {
                 let shown = |rows: usize| match rows {

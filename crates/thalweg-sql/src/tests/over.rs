@@ -377,8 +377,8 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND 1 PRECEDING) FR
     the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND 1 FOLLOWING) FROM s
-  [ROWS BETWEEN 3 PRECEDING AND 1 FOLLOWING] frames of ROWS look back: they end at the current row or before it
-    write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING
+  [ROWS BETWEEN 3 PRECEDING AND 1 FOLLOWING] frames of ROWS look back: they begin and end at the current row or before it
+    write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or AND 1 PRECEDING; or bounds in time: RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 0d FOLLOWING AND 1s PRECEDING) FROM s
   [ROWS_RANGE BETWEEN 0d FOLLOWING AND 1s PRECEDING] the frame ends before it begins: from the row's own time to 1 s before the row
@@ -389,8 +389,8 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN -1s PRECEDING AND CURRENT
     leave the minus out, and write the other one of them
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING) FROM s
-  [ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING] frames of ROWS look back: they end at the current row or before it
-    write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING
+  [ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING] frames of ROWS look back: they begin and end at the current row or before it
+    write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or AND 1 PRECEDING; or bounds in time: RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) FROM s
   [RANGE BETWEEN 3 PRECEDING AND CURRENT ROW] the frame reaches 3, expected an interval
@@ -449,8 +449,8 @@ SELECT sum(delay) OVER (ORDER BY ts GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW) 
     write RANGE or ROWS
 
 CREATE VIEW v AS SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING) AS n FROM s
-  [ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING] frames of ROWS look back: they end at the current row or before it
-    write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or bounds in time: RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING
+  [ROWS BETWEEN CURRENT ROW AND 2 FOLLOWING] frames of ROWS look back: they begin and end at the current row or before it
+    write ROWS BETWEEN 9 PRECEDING AND CURRENT ROW, or AND 1 PRECEDING; or bounds in time: RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND INTERVAL '1' SECOND FOLLOWING
 "#,
     );
 }

@@ -515,6 +515,7 @@ fn paired(pairs: &node::Pairs, calls: &[node::AggregateCall], first: &DFSchema, 
     let columns = columns.map_err(|error| Error::bug(error.to_string()))?;
     let compiled = |call| aggregate_call(call, &columns, exact_floats);
     Ok(Paired {
+        is_alone: pairs.is_alone,
         columns: sides,
         condition: pairs.condition.as_ref().map(|condition| compile_expression(condition, &columns)).transpose()?,
         calls: calls.iter().map(compiled).collect::<Result<_>>()?,

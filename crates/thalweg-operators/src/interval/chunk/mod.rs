@@ -81,6 +81,8 @@ pub struct Chunk {
     merged: Vec<usize>,
     /// Whether all was found from rows as they are sorted each time.
     is_swept: bool,
+    /// Which rows have a pair that they are asked for, where that matters.
+    have_pairs: Vec<bool>,
     /// By frame rows that are seen and not aggregated yet, for aggregates of each kind.
     seen: Vec<[Seen; KINDS.len()]>,
     /// What was looked at and found since this was last taken.
@@ -151,6 +153,16 @@ struct Seen {
 impl Seen {
     fn left(&self) -> usize {
         self.rows.len() - self.done
+    }
+
+    /// Leaves those alone of which none was aggregated, and which rows see of these numbers.
+    fn retain(&mut self, is_wanted: impl Fn(u32) -> bool) {
+        if self.done == 0 {
+            let wanted: Vec<bool> = self.groups.iter().map(|number| is_wanted(*number)).collect();
+            let (mut of_rows, mut of_groups) = (wanted.iter(), wanted.iter());
+            self.rows.retain(|_| of_rows.next().is_some_and(|is_wanted| *is_wanted));
+            self.groups.retain(|_| of_groups.next().is_some_and(|is_wanted| *is_wanted));
+        }
     }
 
     /// Forgets all rows; where one row saw very many, their memory is given back.
@@ -233,7 +245,11 @@ impl Chunk {
         self.unsure = asked.frames.iter().map(|_| Unsure::default()).collect();
         self.merged = vec![0; asked.frames.len()];
         self.seen.resize_with(asked.frames.len(), Default::default);
-        let needs_own = |looked: &Looked| looked.adds_own || looked.hole.is_some();
+        self.have_pairs.clear();
+        if asked.frames.iter().any(Looked::is_alone) {
+            self.have_pairs.resize(bases.len(), false);
+        }
+        let needs_own = |looked: &Looked| looked.reads_own() || looked.hole.is_some();
         if asked.frames.iter().any(needs_own) { asked.amounts(kept, bases, 0..bases.len()) } else { Ok(Vec::new()) }
     }
 
@@ -290,8 +306,9 @@ impl Chunk {
         loop {
             let is_last = self.done == self.order.len();
             for frame in &frames {
-                // A row may see very many.
-                if is_last || self.seen[*frame].iter().any(|seen| seen.left() >= SEEN) {
+                // A row may see very many; who sees none is known at last.
+                let is_alone = asked.frames[*frame].is_alone();
+                if is_last || !is_alone && self.seen[*frame].iter().any(|seen| seen.left() >= SEEN) {
                     left = self.update(*frame, asked, kept, bases, left)?;
                 }
             }
@@ -305,6 +322,9 @@ impl Chunk {
             }
             for frame in &frames {
                 let (looked, near) = (&asked.frames[*frame], &mut near[*frame]);
+                if looked.is_alone() && self.sees_some(frame.saturating_sub(1), asked) {
+                    continue;
+                }
                 let may_settle = looked.has_blocks || looked.slides || !self.unsure[*frame].are.is_empty();
                 if may_settle && self.settled[*frame].end <= self.done {
                     left = left.saturating_sub(self.settle(*frame, looked, bases, asked, lines, (kept, past))?);
@@ -330,9 +350,20 @@ impl Chunk {
         }
     }
 
+    /// Whether the next row sees others in a frame, where no condition is asked of these.
+    fn sees_some(&self, frame: usize, asked: &Asked) -> bool {
+        let Spans { starts, ends, .. } = &self.spans[frame];
+        let has_condition = asked.frames[frame].paired.as_ref().is_some_and(|paired| paired.condition.is_some());
+        !has_condition && starts[self.done] < ends[self.done]
+    }
+
     /// Adds rows that were seen to the aggregates of a frame, so many at most, some at a time; returns how many might follow.
     fn update(&mut self, frame: usize, asked: &Asked, kept: &Kept, bases: &[Entry], most: usize) -> Result<usize> {
         let (looked, mut left, count) = (&asked.frames[frame], most, bases.len());
+        if looked.is_alone() && most > 0 {
+            let have_pairs = &self.have_pairs;
+            self.seen[frame].iter_mut().for_each(|seen| seen.retain(|number| !have_pairs[number as usize]));
+        }
         for (kind, seen) in KINDS.into_iter().zip(&mut self.seen[frame]) {
             let slides = |call: usize| asked.slide(looked, call).is_some();
             let is_wanted = |call: &usize| match kind {
@@ -347,6 +378,9 @@ impl Chunk {
                 if let Some(paired) = &looked.paired {
                     let kept_at = &asked.layout.calls[looked.calls.start].0;
                     let Pairs { values, groups } = paired.of((&asked.layout, kept_at), kept, rows, (bases, groups))?;
+                    if !self.have_pairs.is_empty() && !paired.is_alone {
+                        groups.iter().for_each(|number| self.have_pairs[*number as usize] = true);
+                    }
                     for ((call, arguments), filter) in looked.calls.clone().zip(&values.arguments).zip(&values.filters)
                     {
                         accumulators[call].update(arguments, filter.as_ref(), &groups, count)?;
@@ -383,5 +417,6 @@ impl Chunk {
             + spans
             + totals
             + seen
+            + self.accumulators.iter().map(|accumulator| accumulator.bytes()).sum::<usize>()
     }
 }
