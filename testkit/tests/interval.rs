@@ -290,12 +290,14 @@ fn last_joins_are_what_nested_loops_say() {
         let spans = [(-3, 2), (0, 0), (1, 6), (-9, -2), (3, -3), (-FOR_EVER, 0), (-FOR_EVER, -3), (-FOR_EVER, 2)];
         let (from, to) = *spans.choose(random).unwrap();
         let [has_key, of_left, of_right] = [0.8, 0.3, 0.3].map(|chance| random.random_bool(chance));
+        let of_both = from > -FOR_EVER && random.random_bool(0.5);
         let conditions = [
             has_key.then(|| "a.k = b.k".to_string()),
             (from > -FOR_EVER).then(|| format!("b.ts >= a.ts + INTERVAL '{from}' SECOND")),
             (to != 0).then(|| format!("b.ts <= a.ts + INTERVAL '{to}' SECOND")),
             of_left.then(|| "a.v > 3".to_string()),
             of_right.then(|| "b.v < 12".to_string()),
+            of_both.then(|| "b.v + 5 > a.v".to_string()),
         ];
         let conditions: Vec<String> = conditions.into_iter().flatten().collect();
         let condition = if conditions.is_empty() { "true".to_string() } else { conditions.join(" AND ") };
@@ -311,6 +313,7 @@ fn last_joins_are_what_nested_loops_say() {
                 (from..=to).contains(&(other.time - row.time))
                     && (!has_key || row.key == other.key)
                     && (!of_left || row.value.is_some_and(|value| value > 3))
+                    && (!of_both || other.value.zip(row.value).is_some_and(|(other, own)| other + 5 > own))
                     && may_be_last(other)
             };
             let last = rights.iter().rfind(is_partner);

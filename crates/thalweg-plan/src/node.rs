@@ -280,7 +280,7 @@ pub struct Frame {
 }
 
 /// Pairs of a row and each that it sees.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Pairs {
     /// Which columns of the first input stand for those of the row that is seen; all others, which pass, are of the row itself.
     pub seen: Vec<usize>,
@@ -288,6 +288,8 @@ pub struct Pairs {
     pub condition: Option<Expr>,
     /// Whether it is for rows alone that see nothing in the frame before.
     pub is_alone: bool,
+    /// Whether the order in which aggregates see pairs is that of time, whatever they say of it.
+    pub in_order: bool,
 }
 
 /// From where to where a frame reaches.

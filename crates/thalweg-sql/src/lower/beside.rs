@@ -5,7 +5,10 @@
 use std::collections::BTreeSet;
 
 use arrow_schema::Field;
-use datafusion_common::{Column, ScalarValue};
+use datafusion_common::{
+    Column, DFSchema, ScalarValue,
+    tree_node::{Transformed, TransformedResult, TreeNode},
+};
 use datafusion_expr::{Expr, ExprSchemable, expr::AggregateFunction};
 use thalweg_core::{Error, Result};
 use thalweg_plan::{
@@ -160,4 +163,40 @@ impl Lowering<'_> {
 
 fn column(field: &Field) -> Expr {
     Expr::Column(Column::from_name(field.name()))
+}
+
+/// The columns of one side that an expression reads, by number.
+pub(super) fn columns_of(part: &Expr, side: &Stream) -> Vec<usize> {
+    part.column_refs().into_iter().filter_map(|column| side.columns.maybe_index_of_column(column)).collect()
+}
+
+/// Whether an expression reads columns of one side.
+pub(super) fn reads(part: &Expr, side: &Stream) -> bool {
+    !columns_of(part, side).is_empty()
+}
+
+/// The expression over columns as they are called beside each other: those of the left side as they are, and those of the right one, by
+/// their numbers, under these names.
+pub(super) fn under_names(
+    part: Expr,
+    left: &Stream,
+    base: &DFSchema,
+    right: &Stream,
+    names: &[(usize, String)],
+) -> datafusion_common::Result<Expr> {
+    let name = |column: &Column| {
+        if let Some(number) = right.columns.maybe_index_of_column(column) {
+            return names.iter().find(|(known, _)| *known == number).map(|(_, name)| name.as_str());
+        }
+        let number = left.columns.maybe_index_of_column(column)?;
+        left.slots[number].column().map(|number| base.field(number).name().as_str())
+    };
+    let renamed = part.transform(|part| match part {
+        Expr::Column(column) => match name(&column) {
+            Some(name) => Ok(Transformed::yes(Expr::Column(Column::from_name(name)))),
+            None => datafusion_common::internal_err!("{column} is not read"),
+        },
+        part => Ok(Transformed::no(part)),
+    });
+    renamed.data()
 }

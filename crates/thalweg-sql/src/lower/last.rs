@@ -16,12 +16,12 @@ use datafusion_functions_aggregate::first_last::last_value_udaf;
 use thalweg_core::{Error, Interval, Result, error::Span};
 use thalweg_plan::{
     StreamSchema,
-    node::{Frame, FrameBounds},
+    node::{Frame, FrameBounds, Pairs},
 };
 
 use super::{
     Hidden, Lowering,
-    beside::over_others,
+    beside::{columns_of, over_others, reads, under_names},
     join::{Conditions, both},
     stream::{Slot, Stream},
 };
@@ -40,33 +40,35 @@ impl Lowering<'_> {
         let times = self.both_times(&left, &right, at)?;
         let Conditions { keys, bounds, others } = conditions;
         // What is asked of the other stream's rows alone chooses among them; what is asked of the row says whether it has one at all.
-        let is_of = |part: &Expr, side: &Stream| {
-            part.column_refs().iter().all(|column| side.columns.maybe_index_of_column(column).is_some())
-        };
-        let (of_left, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|part| is_of(part, &left));
-        let (of_right, of_both): (Vec<_>, Vec<_>) = others.into_iter().partition(|part| is_of(part, &right));
-        if let Some(part) = of_both.first() {
-            let shown = thalweg_plan::written(part);
-            return Err(Error::query(format!(
-                "LAST JOIN looks for the last row by key and time, and {shown} asks of both rows"
-            ))
-            .with_hint(
-                "ask it behind the join, of the last row; or look at all rows: LEFT JOIN … AND r.ts BETWEEN … AND …",
-            )
-            .at(at));
+        let (of_left, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|part| !reads(part, &right));
+        let (of_right, of_both): (Vec<_>, Vec<_>) = others.into_iter().partition(|part| !reads(part, &left));
+        let (from, to) = bounds.ends();
+        if let Some(part) = of_both.first().filter(|part| from.is_none() || part.is_volatile()) {
+            let message = format!("{} is asked of both rows of a LAST JOIN", thalweg_plan::written(part));
+            let (why, hint) = match part.is_volatile() {
+                true => ("and is something else each time", "leave random() and uuid() out"),
+                false => (
+                    "so that all rows would have to be kept for ever",
+                    "say how old the last row may be: AND r.ts >= s.ts - INTERVAL '1' HOUR; or ask it behind the join, of the last row",
+                ),
+            };
+            return Err(Error::query(format!("{message}, {why}")).with_hint(hint).at(at));
         }
+        let condition = conjunction(of_both);
         // As everywhere in SQL, null is equal to nothing.
         let has_key = keys.iter().map(|(_, key)| key.clone().is_not_null());
         let right = self.filtered(right, of_right.into_iter().chain(has_key))?;
         let keys = keys.iter().map(|(a, b)| Ok((self.rebase(&left, a)?, self.rebase(&right, b)?)));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         self.check_corrected(left.node, |changing| {
+            let of_left =
+                |part: &Expr| columns_of(part, &left).into_iter().filter_map(|column| left.slots[column].column());
             keys.iter().any(|(key, _)| self.plan.reads(key, left.node, changing))
+                || condition.iter().flat_map(of_left).any(|column| changing[column])
         })?;
         let all = (0..right.slots.len()).collect();
         let beside = self.beside(&left, &right, keys, times, &all)?;
         let width = beside.width;
-        let (from, to) = bounds.ends();
         // Where nothing is said of its end, the last row so far.
         let bounds = FrameBounds::Range { from: from.map(Interval), to: Interval(to.unwrap_or(0)) };
         let time = Expr::Column(Column::from_name(&beside.time));
@@ -77,7 +79,16 @@ impl Lowering<'_> {
             (function, field.clone().with_name(format!("last {}", field.name())))
         });
         let calls = calls.collect();
-        let frame = Frame { most: Some(1), ..over_others(bounds) };
+        let pairs = condition.map(|condition| {
+            let names: Vec<(usize, String)> =
+                beside.taken.iter().map(|field| field.name().clone()).enumerate().collect();
+            let named = under_names(condition, &left, self.schema(&left).columns.as_ref(), &right, &names);
+            let condition = Some(named.map_err(|error| diagnose::planning(error, self.words))?);
+            Ok::<_, Error>(Pairs { seen: beside.stand_ins.clone(), condition, in_order: true, ..Pairs::default() })
+        });
+        let pairs = pairs.transpose()?;
+        // Which row is the last one shows when the condition was asked.
+        let frame = Frame { most: pairs.is_none().then_some(1), pairs, ..over_others(bounds) };
         let node = self.around(beside, vec![(frame, calls)])?;
         let slots = (width..).map(Slot::Column).take(right.slots.len());
         let slots = left.slots.iter().copied().chain(slots).collect();

@@ -32,7 +32,7 @@ use thalweg_plan::{
 
 use super::{
     Hidden, Lowering,
-    beside::over_others,
+    beside::{columns_of, over_others, reads, under_names},
     join::{Conditions, both},
     stream::{Slot, Stream},
     unique::unique,
@@ -195,8 +195,8 @@ impl Lowering<'_> {
         let Frames { calls, places, partners } = frames;
         let partners = partners.map(column);
         let around = over_others(FrameBounds::Range { from: Some(distance.from), to: distance.to });
-        let pairs = Pairs { seen: beside.stand_ins.clone(), condition, is_alone: false };
-        let nulls = Pairs { seen: Vec::new(), condition: None, is_alone: true };
+        let pairs = Pairs { seen: beside.stand_ins.clone(), condition, ..Pairs::default() };
+        let nulls = Pairs { is_alone: true, ..Pairs::default() };
         let itself = FrameBounds::Rows { from: Some(0), to: 0 };
         let kinds = [
             around.clone(),
@@ -348,40 +348,4 @@ fn is_column(part: &Expr) -> bool {
         Expr::TryCast(cast) => is_column(&cast.expr),
         part => matches!(part, Expr::Column(_)),
     }
-}
-
-/// The columns of one side that an expression reads, by number.
-fn columns_of(part: &Expr, side: &Stream) -> Vec<usize> {
-    part.column_refs().into_iter().filter_map(|column| side.columns.maybe_index_of_column(column)).collect()
-}
-
-/// Whether an expression reads columns of one side.
-fn reads(part: &Expr, side: &Stream) -> bool {
-    !columns_of(part, side).is_empty()
-}
-
-/// The expression over columns as they are called beside each other: those of the left side as they are, and those of the right one, by
-/// their numbers, under these names.
-fn under_names(
-    part: Expr,
-    left: &Stream,
-    base: &DFSchema,
-    right: &Stream,
-    names: &[(usize, String)],
-) -> datafusion_common::Result<Expr> {
-    let name = |column: &Column| {
-        if let Some(number) = right.columns.maybe_index_of_column(column) {
-            return names.iter().find(|(known, _)| *known == number).map(|(_, name)| name.as_str());
-        }
-        let number = left.columns.maybe_index_of_column(column)?;
-        left.slots[number].column().map(|number| base.field(number).name().as_str())
-    };
-    let renamed = part.transform(|part| match part {
-        Expr::Column(column) => match name(&column) {
-            Some(name) => Ok(Transformed::yes(Expr::Column(Column::from_name(name)))),
-            None => datafusion_common::internal_err!("{column} is not read"),
-        },
-        part => Ok(Transformed::no(part)),
-    });
-    renamed.data()
 }
