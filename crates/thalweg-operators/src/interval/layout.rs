@@ -93,7 +93,7 @@ impl Layout {
             Place::Kept(slot) if slot >= first => Some((passed.column, slot)),
             _ => None,
         });
-        let width = passed.clone().map(|(_, slot)| slot + 1).max().unwrap_or(self.arguments);
+        let width = passed.clone().map(|(_, slot)| slot + 1).max().unwrap_or(0).max(self.arguments);
         let mut columns: Vec<Option<ArrayRef>> = vec![None; if is_base { width } else { self.arguments }];
         let arguments = values.arguments.into_iter().zip(values.filters);
         for ((slots, filter), (arguments, mask)) in self.calls.iter().zip(arguments) {

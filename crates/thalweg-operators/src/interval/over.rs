@@ -50,6 +50,8 @@ pub struct Over {
     has_positions: bool,
     pub(super) output: SchemaRef,
     pub(super) batch_rows: usize,
+    /// So many rows are looked at together.
+    at_once: usize,
     pub(super) allowed: i64,
     /// How far behind a row the last one may be that it sees.
     ahead: i64,
@@ -145,6 +147,14 @@ pub struct Corrected {
 
 pub(super) const VERSION: u16 = 4;
 
+/// So many rows are looked at together at first: nobody knows how much that takes.
+const AT_FIRST: usize = 1024;
+
+/// Where the states of their aggregates take so many bytes they are fewer next time, and where these take less they are more. (Tests have
+/// little.)
+const MUCH: usize = if cfg!(test) { 1 << 16 } else { 32 << 20 };
+const LITTLE: usize = MUCH / 8;
+
 /// So many rows are added to running totals together.
 const TOGETHER: usize = 2048;
 
@@ -206,6 +216,7 @@ impl Over {
             has_positions,
             output,
             batch_rows,
+            at_once: batch_rows.min(AT_FIRST),
             allowed: allowed.0,
             reached: Timestamp::MIN,
             goes_to: Timestamp::MIN,
@@ -305,7 +316,8 @@ impl Over {
     /// Looks on at what the next rows see, a batch of them at most; returns which these are once all is found.
     pub(super) fn look(&mut self) -> Result<Option<Range<usize>>> {
         let Self { asked, lines, kept, past, sorter, chunk, .. } = self;
-        let next = self.done..self.ready.len().min(self.done + self.batch_rows);
+        let rows = if self.is_swept { self.batch_rows } else { self.at_once };
+        let next = self.done..self.ready.len().min(self.done + rows);
         if self.is_swept {
             self.done = next.end;
             return Ok(Some(next));
@@ -319,6 +331,12 @@ impl Over {
         }
         self.begun = false;
         self.done = next.end;
+        // Where aggregates keep the values of all rows that are seen, few rows are looked at together.
+        self.at_once = match chunk.at_hand() {
+            MUCH.. => (self.at_once / 2).max(1),
+            LITTLE.. => self.at_once,
+            _ => (self.at_once * 2).min(self.batch_rows),
+        };
         Ok(Some(next))
     }
 

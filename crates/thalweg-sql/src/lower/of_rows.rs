@@ -157,8 +157,9 @@ impl Lowering<'_> {
         // A row of the left side that its condition leaves alone has a group all the same.
         let (of_left, of_pairs) = if is_inner { (of_left, of_both) } else { (Vec::new(), [of_left, of_both].concat()) };
         let condition = conjunction(of_pairs);
-        let left = self.filtered(left, of_left)?;
         // As everywhere in SQL, null is equal to nothing.
+        let has_key = keys.iter().filter(|_| is_inner).map(|(key, _)| key.clone().is_not_null());
+        let left = self.filtered(left, of_left.into_iter().chain(has_key))?;
         let has_key = keys.iter().map(|(_, key)| key.clone().is_not_null());
         let right = self.filtered(right, of_right.into_iter().chain(has_key))?;
         let keys = keys.iter().map(|(a, b)| Ok((self.rebase(&left, a)?, self.rebase(&right, b)?)));

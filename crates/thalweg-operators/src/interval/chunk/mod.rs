@@ -402,6 +402,11 @@ impl Chunk {
         Ok(left)
     }
 
+    /// How many bytes the states of aggregates take that are at hand.
+    pub fn at_hand(&self) -> usize {
+        self.accumulators.iter().map(|accumulator| accumulator.bytes()).sum()
+    }
+
     /// How many bytes of memory it keeps.
     pub fn bytes(&self) -> usize {
         let spans: usize = self.spans.iter().map(Spans::bytes).sum();
@@ -417,6 +422,6 @@ impl Chunk {
             + spans
             + totals
             + seen
-            + self.accumulators.iter().map(|accumulator| accumulator.bytes()).sum::<usize>()
+            + self.at_hand()
     }
 }
