@@ -148,7 +148,7 @@ pub struct Corrected {
 pub(super) const VERSION: u16 = 4;
 
 /// So many rows are looked at together at first: nobody knows how much that takes.
-const AT_FIRST: usize = 1024;
+const AT_FIRST: usize = 128;
 
 /// Where the states of their aggregates take so many bytes they are fewer next time, and where these take less they are more. (Tests have
 /// little.)
