@@ -2,6 +2,7 @@
 
 mod bounded;
 mod exact;
+mod paired;
 
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
