@@ -286,6 +286,8 @@ pub enum MadeOf {
         /// How far apart in time they may be; `None` where all rows before it are among them, and one that comes too late is missing in all
         /// results from then on.
         reach: Option<Interval>,
+        /// Whether these are results themselves, so that one that is not exact spoils all that are made of it.
+        of_results: bool,
     },
 }
 

@@ -26,6 +26,29 @@ impl Plan {
         }
     }
 
+    /// Which columns of a node's rows are results of those that bring rows together, or are computed of such; all are where it depends on these
+    /// which rows there are.
+    pub fn results(&self, id: NodeId) -> Vec<bool> {
+        let planned = self.node(id);
+        let width = planned.schema.columns.fields().len();
+        let below: Vec<Vec<bool>> = planned.inputs.iter().map(|input| self.results(*input)).collect();
+        match (&planned.node, planned.inputs.first().zip(below.first())) {
+            (Node::Over(over), Some((_, below))) => {
+                let passed = over.passes.iter().map(|column| below[*column]);
+                passed.chain(std::iter::repeat(true)).take(width).collect()
+            }
+            (Node::Map(map), Some((input, below))) => {
+                map.expressions.iter().map(|part| self.reads(part, *input, below)).collect()
+            }
+            (Node::Filter(filter), Some((input, below))) if !self.reads(&filter.predicate, *input, below) => {
+                below.clone()
+            }
+            (Node::Position, Some((_, below))) => below.iter().copied().chain([false]).take(width).collect(),
+            (Node::IntervalJoin(_), _) => vec![true; width],
+            _ => vec![below.iter().flatten().any(|is_result| *is_result); width],
+        }
+    }
+
     /// Whether an expression reads one of these columns of a node.
     pub fn reads(&self, part: &Expr, of: NodeId, columns: &[bool]) -> bool {
         let schema = &self.node(of).schema.columns;

@@ -75,8 +75,11 @@ pub fn exact_share(nodes: &[NodeMetrics]) -> Option<f64> {
 fn share(nodes: &[NodeMetrics], exact_of: impl Fn(&NodeMetrics, MadeOf) -> f64) -> Option<f64> {
     nodes.iter().fold(None, |before: Option<f64>, node| {
         let Some(made_of) = node.made_of else { return before };
-        // Each of the results that it is made of may be wrong.
-        let results = if made_of == MadeOf::Pair { 1.0 } else { found_each(node).max(1.0) };
+        // Each of the results that it is made of may be wrong; or the one that stands beside it.
+        let results = match made_of {
+            MadeOf::Around { of_results: true, .. } => found_each(node).max(1.0),
+            MadeOf::Around { of_results: false, .. } | MadeOf::Pair => 1.0,
+        };
         Some(before.map_or(1.0, |share| share.powf(results)) * exact_of(node, made_of))
     })
 }
@@ -95,7 +98,7 @@ fn expected(node: &NodeMetrics, made_of: MadeOf) -> f64 {
     let (bases, seen) = (node.search.bases.late_share(), node.search.seen.late_share());
     match made_of {
         MadeOf::Pair => (1.0 - bases) * (1.0 - seen),
-        MadeOf::Around { has_itself, reach } => {
+        MadeOf::Around { has_itself, reach, .. } => {
             let others = (found_each(node) - if has_itself { 1.0 } else { 0.0 }).max(0.0);
             let lacked = match reach {
                 None => node.lacked as f64 / MILLION as f64 / node.rows_out.max(1) as f64,
@@ -124,9 +127,9 @@ mod tests {
 
     const ONE_OF_TEN: Came = Came { in_time: 9, late: 1 };
     const NONE: Came = Came { in_time: 10, late: 0 };
-    const WINDOW: MadeOf = MadeOf::Around { has_itself: true, reach: Some(Interval::seconds(1)) };
-    const UNION: MadeOf = MadeOf::Around { has_itself: false, reach: Some(Interval::seconds(1)) };
-    const ENDLESS: MadeOf = MadeOf::Around { has_itself: true, reach: None };
+    const WINDOW: MadeOf = MadeOf::Around { has_itself: true, reach: Some(Interval::seconds(1)), of_results: true };
+    const UNION: MadeOf = MadeOf::Around { has_itself: false, reach: Some(Interval::seconds(1)), of_results: true };
+    const ENDLESS: MadeOf = MadeOf::Around { has_itself: true, reach: None, of_results: true };
 
     fn same(found: f64, expected: f64) {
         assert!((found - expected).abs() < 1e-9, "{found} is not {expected}");
@@ -151,6 +154,13 @@ mod tests {
         assert_eq!(results.rows_each, Some(4.0));
         same(results.inexact, 0.19);
         assert_eq!(results.reach, Interval::seconds(1));
+    }
+
+    #[test]
+    fn windows_beside_each_other_spoil_their_rows_alone() {
+        let beside = MadeOf::Around { has_itself: true, reach: Some(Interval::seconds(1)), of_results: false };
+        let [one, other] = [node(WINDOW, 30_000, NONE, ONE_OF_TEN), node(beside, 50_000, NONE, NONE)];
+        same(exact_share(&[one, other]).unwrap(), 0.8);
     }
 
     #[test]

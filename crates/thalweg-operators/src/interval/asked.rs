@@ -207,9 +207,10 @@ impl Asked {
         Ok(Self { functions, layout, frames, kinds, summed, is_base_seen })
     }
 
-    /// Of which rows each result is made.
-    pub fn made_of(&self) -> MadeOf {
+    /// Of which rows each result is made, which may be results of others.
+    pub fn made_of(&self, of_results: bool) -> MadeOf {
         MadeOf::Around {
+            of_results,
             has_itself: self.frames.iter().any(|looked| looked.frame.sees_itself()),
             reach: self
                 .frames

@@ -406,7 +406,9 @@ impl IntervalJoin {
 impl Operator for IntervalJoin {
     fn searches(&self) -> Option<MadeOf> {
         Some(match self.kind {
-            JoinKind::Semi | JoinKind::Anti => MadeOf::Around { has_itself: false, reach: Some(self.distance.reach()) },
+            JoinKind::Semi | JoinKind::Anti => {
+                MadeOf::Around { has_itself: false, reach: Some(self.distance.reach()), of_results: true }
+            }
             _ => MadeOf::Pair,
         })
     }

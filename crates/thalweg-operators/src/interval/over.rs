@@ -90,6 +90,7 @@ pub struct Over {
     pub(super) sorter: Sorter,
     /// Which results lack rows that came too late, if that is asked for and can be said.
     pub(super) spoilt: Option<Spoilt>,
+    pub(super) of_results: bool,
 }
 
 /// One of the inputs of an [`Over`].
@@ -132,6 +133,8 @@ pub struct Parts {
     pub is_incremental: bool,
     /// Whether it is to be known how many results lack rows that came too late.
     pub tells_spoilt: bool,
+    /// Whether what is aggregated are results of others that bring rows together.
+    pub of_results: bool,
     /// How rows of the first input are corrected, if they are.
     pub corrected: Option<Corrected>,
 }
@@ -178,6 +181,7 @@ impl Over {
             allowed,
             is_incremental,
             tells_spoilt,
+            of_results,
             corrected: _,
         } = parts;
         let asked = Asked::new(&inputs, (&frames, &paired), &passes, is_incremental)?;
@@ -235,6 +239,7 @@ impl Over {
             is_swept: false,
             sorter: Sorter::default(),
             spoilt,
+            of_results,
         })
     }
 
@@ -484,7 +489,7 @@ impl Taken {
 
 impl Operator for Over {
     fn searches(&self) -> Option<MadeOf> {
-        Some(self.asked.made_of())
+        Some(self.asked.made_of(self.of_results))
     }
 
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {

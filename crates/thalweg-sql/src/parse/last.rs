@@ -53,7 +53,8 @@ fn is_last_join(tokens: &[TokenWithSpan], at: usize) -> bool {
     let before = &tokens[at - 1];
     let is_behind_table = match &before.token {
         Token::Word(_) => !BEFORE_NAMES.iter().any(|name| is_word(before, name)),
-        Token::RParen => true,
+        // The end of the condition of a join before it.
+        Token::RParen | Token::RBracket | Token::Number(..) | Token::SingleQuotedString(_) => true,
         _ => false,
     };
     is_behind_table && is_word(&tokens[at], "LAST") && tokens.get(at + 1).is_some_and(|next| is_word(next, "JOIN"))

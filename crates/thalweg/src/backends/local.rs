@@ -368,6 +368,7 @@ impl Compiler<'_> {
             _ => false,
         };
         let tells_spoilt = self.plan.nodes().any(|(_, planned)| learns(planned));
+        let of_results = tells_spoilt && aggregates_results(self.plan, planned, over);
         let parts = move || over::Parts {
             inputs: inputs.clone(),
             input_of: input_of.clone(),
@@ -383,6 +384,7 @@ impl Compiler<'_> {
             allowed,
             is_incremental,
             tells_spoilt,
+            of_results,
             corrected: corrected.clone(),
         };
         Ok(match over.emission {
@@ -534,6 +536,20 @@ fn seen(paired: &Paired, columns: &DFSchema) -> Result<Vec<Call>> {
     let seen = seen.map(|(_, field)| column(field.name())).collect::<Result<Vec<_>>>()?;
     let kept = |call: &Call| Call { function: Arc::clone(&call.function), arguments: seen.clone(), filter: None };
     Ok(paired.calls.iter().map(kept).collect())
+}
+
+/// Whether aggregates over the rows around a row, or what these have in common, are of results of others that bring rows together.
+fn aggregates_results(plan: &Plan, planned: &PlanNode, over: &node::Over) -> bool {
+    let calls = over.frames.iter().flat_map(|frame| &frame.aggregates);
+    let calls = calls.map(|call| Expr::AggregateFunction(call.function.clone()));
+    let conditions = over.frames.iter().filter_map(|frame| frame.pairs.as_ref()?.condition.clone());
+    let read: Vec<Expr> = calls.chain(conditions).chain(over.keys.iter().cloned()).collect();
+    planned.inputs.iter().any(|input| {
+        let results = plan.results(*input);
+        // Which rows there are may depend on results, whatever is read of them.
+        let are_all = !results.is_empty() && results.iter().all(|is_result| *is_result);
+        are_all || read.iter().any(|part| plan.reads(part, *input, &results))
+    })
 }
 
 /// How the rows of the first input are corrected, if results come out before they are final.

@@ -137,7 +137,7 @@ mod tests {
             rows_out: 10_000,
             late_rows: 1,
             search: Search { found: 20_000, bases: came, seen: came, ..Search::default() },
-            made_of: Some(MadeOf::Around { has_itself: true, reach: Some(Interval::ZERO) }),
+            made_of: Some(MadeOf::Around { has_itself: true, reach: Some(Interval::ZERO), of_results: false }),
             ..NodeMetrics::default()
         };
         let exact = Metrics { nodes: vec![node], ..learnt(&[0]) };

@@ -284,7 +284,9 @@ impl EagerJoin {
 impl Operator for EagerJoin {
     fn searches(&self) -> Option<MadeOf> {
         Some(match self.kind {
-            JoinKind::Semi | JoinKind::Anti => MadeOf::Around { has_itself: false, reach: Some(self.distance.reach()) },
+            JoinKind::Semi | JoinKind::Anti => {
+                MadeOf::Around { has_itself: false, reach: Some(self.distance.reach()), of_results: true }
+            }
             _ => MadeOf::Pair,
         })
     }

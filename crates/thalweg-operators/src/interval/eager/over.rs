@@ -276,7 +276,7 @@ impl EagerOver {
 
 impl Operator for EagerOver {
     fn searches(&self) -> Option<MadeOf> {
-        Some(self.over.asked.made_of())
+        Some(self.over.asked.made_of(self.over.of_results))
     }
 
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {

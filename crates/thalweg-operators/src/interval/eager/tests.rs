@@ -61,6 +61,7 @@ fn over_results(batch_rows: usize, corrected: Option<Corrected>) -> Box<dyn Oper
         allowed: Interval(0),
         is_incremental: true,
         tells_spoilt: false,
+        of_results: false,
         corrected,
     };
     Box::new(EagerOver::new(parts).unwrap())

@@ -130,6 +130,7 @@ fn asked(
         allowed: Interval(0),
         is_incremental: true,
         tells_spoilt: false,
+        of_results: false,
         corrected: None,
     }
 }
