@@ -1,13 +1,13 @@
 //! Aggregates over the rows around each row.
 
+mod state;
+
 use std::{ops::Range, sync::Arc};
 
 use arrow_schema::{DataType, SchemaRef};
 use thalweg_core::{
-    Batch, Error, Frontier, Held, Interval, KeyGroup, KeyGroups, Operator, Output, Part, Port, Progress, Result,
-    Selection, Snapshot, State, Timestamp,
+    Batch, Frontier, Interval, KeyGroups, Operator, Output, Port, Progress, Result, Selection, State, Timestamp,
     operator::{Came, MadeOf, Search},
-    snapshot::Reader,
 };
 
 use super::{
@@ -24,7 +24,6 @@ use super::{
     paired::Paired,
     past::Past,
     places::Tells,
-    saved::{self, Saved, divided, together},
     spoilt::Spoilt,
     sweep::Sweep,
     waiting::{STEPS, Waiting, next},
@@ -454,10 +453,10 @@ impl Over {
 }
 
 impl Over {
-    /// Says how many results lack rows that came too late, when time has come so far.
+    /// Says how many results lack rows that came too late, when watermarks have come so far.
     pub(super) fn tell_spoilt(&mut self, time: Timestamp, out: &mut Output) {
         if let Some(spoilt) = &mut self.spoilt {
-            out.count_search(spoilt.tell(time));
+            out.count_search(spoilt.tell(time.minus(Interval(self.allowed))));
         }
     }
 }
@@ -541,178 +540,5 @@ impl Operator for Over {
 
     fn state(&mut self) -> Option<&mut dyn State> {
         Some(self)
-    }
-}
-
-/// Which part a row has when it is saved.
-const IS_BASE: i64 = 1;
-const IS_MEMBER: i64 = 2;
-
-impl Over {
-    /// What there is of each of so many key groups, of which each key has this place; or of a part of that.
-    pub(super) fn saved<'a>(
-        &'a self,
-        bases: impl Iterator<Item = &'a Entry>,
-        places: &[Option<usize>],
-        count: usize,
-        part: Option<Part>,
-    ) -> Result<Vec<Snapshot>> {
-        let (has_members, has_bases) = (part != Some(Part::Waiting), part != Some(Part::Seen));
-        let members = self.lines.iter().chain(self.swept()).chain(self.members.iter());
-        let members = members.map(|entry| (*entry, IS_MEMBER));
-        let members = members.filter(|_| has_members);
-        let bases = bases.map(|entry| (*entry, IS_BASE)).filter(|_| has_bases);
-        let divided = divided(members.chain(bases), places, count).into_iter().enumerate();
-        let saved = divided.map(|(place, entries)| {
-            let mut snapshot = Snapshot::new(VERSION);
-            snapshot.number(self.reached.0);
-            // A row that waits for what it sees, and is seen itself, is one row; those of the first input come before others.
-            let (bases, others): (Vec<_>, Vec<_>) =
-                together(entries).into_iter().partition(|(entry, _)| entry.rank == BASE);
-            for entries in [bases, others] {
-                saved::write(&entries, &self.lines, &self.kept, &mut snapshot)?;
-            }
-            let is_here = |key: u32| has_members && places[key as usize] == Some(place);
-            self.past.save(is_here, &self.lines, &self.asked, &mut snapshot)?;
-            light::save(&self.lines, is_here, self.asked.kinds.len(), &mut snapshot)?;
-            Ok(snapshot)
-        });
-        saved.collect()
-    }
-
-    /// The place of each key's group among these.
-    pub(super) fn places(&self, groups: &[KeyGroup]) -> Result<Vec<Option<usize>>> {
-        self.lines.places(self.key_groups, &self.divided_by, groups)
-    }
-
-    /// Drops all there is of keys that have a place.
-    pub(super) fn drop_placed(&mut self, places: &[Option<usize>]) -> Result<()> {
-        let Self { kept, lines, sweep, past, members, bases, .. } = self;
-        lines.forget(|key| places[key as usize].is_some(), |at| kept.release(at));
-        let mut stays = |entry: &mut Entry| {
-            let stays = places[entry.key as usize].is_none();
-            if !stays {
-                kept.release(entry.at);
-            }
-            stays
-        };
-        members.retain(&mut stays);
-        bases.retain(&mut stays);
-        sweep.iter_mut().for_each(|sweep| sweep.retain(&mut stays));
-        past.forget(|key| places[key as usize].is_some())
-    }
-}
-
-impl Over {
-    /// Reads the rows of a key group; returns those that wait for what they see, in the order in which they were written. The others are
-    /// there at once if `is_eager`, and wait for the watermark if not.
-    pub(super) fn read(&mut self, snapshot: &mut Reader<'_>, is_eager: bool) -> Result<Vec<Entry>> {
-        let reached = Timestamp(snapshot.number()?);
-        self.reached = self.reached.max(reached);
-        let key_columns = self.inputs[0].input.keys.len();
-        let mut bases = Vec::new();
-        for is_base in [true, false] {
-            let Some(saved) = Saved::read(snapshot, key_columns)? else { continue };
-            let keys = self.lines.encoder().encode(saved.keys(), saved.len())?;
-            let numbers = self.lines.number(&keys, saved.len());
-            let uses = (0..saved.len()).map(|row| saved.parts(row).count_ones() as usize).sum();
-            let mut columns = saved.kept();
-            if is_base {
-                self.asked.layout.forget_unread(&mut columns);
-            }
-            let batch = self.kept.keep(columns, uses);
-            for (row, key) in numbers.into_iter().enumerate() {
-                let (entry, parts) = (saved.entry(row, key, batch), saved.parts(row));
-                match () {
-                    _ if parts & IS_MEMBER == 0 => {}
-                    _ if is_eager || entry.time < reached.0 => self.due.copy(&[entry]),
-                    _ => self.members.put_one(entry),
-                }
-                bases.extend((parts & IS_BASE != 0).then_some(entry));
-            }
-        }
-        self.past.load(snapshot, key_columns, &mut self.lines, &self.asked)?;
-        if let Some(rows) = light::read(snapshot)? {
-            if !self.may_be_light {
-                return Err(Error::environment(
-                    "a window's state has totals and no rows: load it with the query and the settings that wrote it",
-                ));
-            }
-            // These are earlier than those that waited.
-            let due = std::mem::take(&mut self.due);
-            self.lighten()?;
-            light::load(&rows, key_columns, self.asked.kinds.len(), &mut self.lines)?;
-            self.due = due;
-        }
-        match &mut self.sweep {
-            Some(sweep) if sweep.is_on() => sweep.put(&mut self.due),
-            _ => self.append()?,
-        }
-        Ok(bases)
-    }
-
-    /// Lines keep no rows themselves from now on.
-    fn lighten(&mut self) -> Result<()> {
-        if let Some(sweep) = self.sweep.as_mut().filter(|sweep| sweep.is_on()) {
-            sweep.end(&mut self.due);
-            self.append()?;
-        }
-        let Self { lines, kept, .. } = self;
-        lines.lighten(|rows| kept.release_all(rows.iter().map(|entry| entry.at)));
-        Ok(())
-    }
-}
-
-impl State for Over {
-    fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
-        let mut saved = self.saved(self.bases.iter(), &self.places(&[group])?, 1, None)?;
-        saved.pop().ok_or_else(|| Error::bug("a key group was saved as nothing"))
-    }
-
-    fn save_part(&mut self, group: KeyGroup, part: Part) -> Result<Snapshot> {
-        let mut saved = self.saved(self.bases.iter(), &self.places(&[group])?, 1, Some(part))?;
-        saved.pop().ok_or_else(|| Error::bug("a part of a key group was saved as nothing"))
-    }
-
-    fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
-        let bases = self.read(&mut snapshot.read(VERSION)?, false)?;
-        bases.into_iter().for_each(|base| self.bases.put_one(base));
-        Ok(())
-    }
-
-    fn forget(&mut self, group: KeyGroup) -> Result<()> {
-        self.drop_placed(&self.places(&[group])?)
-    }
-
-    fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Snapshot>> {
-        let places = self.places(groups)?;
-        let saved = self.saved(self.bases.iter(), &places, groups.len(), None)?;
-        self.drop_placed(&places)?;
-        Ok(saved)
-    }
-
-    fn bytes(&self) -> usize {
-        let entries = self.sorted.capacity() + self.ready.capacity();
-        let waiting = self.members.bytes() + self.bases.bytes() + self.due.bytes() + self.final_bases.bytes();
-        self.kept.bytes()
-            + self.lines.bytes()
-            + self.sweep.as_ref().map_or(0, Sweep::bytes)
-            + self.past.bytes()
-            + waiting
-            + entries * size_of::<Entry>()
-            + self.sorter.bytes()
-            + self.spoilt.as_ref().map_or(0, Spoilt::bytes)
-            + self.chunk.bytes()
-    }
-
-    fn held(&self) -> Vec<Held> {
-        let (seen, waiting) = (self.lines.rows() + self.swept().len(), self.members.rows().max(self.bases.rows()));
-        match (seen, waiting) {
-            (0, 0) => Vec::new(),
-            _ => vec![
-                Held::new(seen, ["row that may be seen", "rows that may be seen"]),
-                Held::new(waiting, ["row that waits for the watermark", "rows that wait for the watermark"]),
-            ],
-        }
     }
 }
