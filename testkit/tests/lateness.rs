@@ -79,8 +79,15 @@ fn answer(memory: &Memory, watermark: &str, options: &str, sql: &str) -> (HashMa
     let mut rows = HashMap::new();
     for batch in query.by_ref() {
         let batch = batch.unwrap();
-        let column = |number: usize| batch.column(number).as_primitive::<Int64Type>().values().to_vec();
-        rows.extend(column(0).into_iter().zip(column(1)).zip(column(2)));
+        let first = batch.num_columns() - 3;
+        let column = |number: usize| batch.column(first + number).as_primitive::<Int64Type>().values().to_vec();
+        let found = column(0).into_iter().zip(column(1)).zip(column(2)).enumerate();
+        found.for_each(|(at, (row, value))| {
+            match first == 0 || batch.column(0).as_string::<i32>().value(at).starts_with('+') {
+                true => drop(rows.insert(row, value)),
+                false => drop(rows.remove(&row)),
+            }
+        });
     }
     (rows, query.metrics())
 }
@@ -102,13 +109,36 @@ const LAST: &str = "SELECT a.n, 0, sum(coalesce(b.n, -1)) OVER
     (PARTITION BY a.k ORDER BY a.ts RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW)
     FROM s a LAST JOIN r b ORDER BY b.ts ON a.k = b.k AND b.ts <= a.ts AND b.ts >= a.ts - INTERVAL '1' SECOND";
 
-/// The share of all results that are exact, where their streams learn by how much rows are late, and what is said of it.
+const OF_SIZE: &str =
+    "SELECT n, 0, sum(n) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 30 PRECEDING AND CURRENT ROW) FROM s";
+const BEFORE: &str = "SELECT n, 0, coalesce(sum(n) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 9 PRECEDING AND 4 PRECEDING), -1) FROM s";
+const AT_MOST: &str = "SELECT n, 0, sum(n) OVER w FROM s
+    WINDOW w AS (UNION r PARTITION BY k ORDER BY ts ROWS_RANGE BETWEEN 3s PRECEDING AND CURRENT ROW MAXSIZE 20)";
+const LAST_ALONE: &str =
+    "SELECT a.n, 0, coalesce(b.n, -1) FROM s a LAST JOIN r b ORDER BY b.ts ON a.k = b.k AND b.ts <= a.ts";
+const FEW: &str =
+    "SELECT a.n, 0, count(*) FROM s a JOIN r b ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '0.04' SECOND AND a.ts
+    GROUP BY a.n";
+const CONDITION: &str = "SELECT a.n, 0, count(*) FROM s a JOIN r b
+    ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '0.5' SECOND AND a.ts AND b.n % 7 < a.n % 7 GROUP BY a.n";
+const LEFT_PAIRS: &str = "SELECT a.n, coalesce(b.n, -1), a.k FROM s a LEFT JOIN r b
+    ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '0.1' SECOND AND a.ts + INTERVAL '0.02' SECOND";
+const RIGHT_PAIRS: &str = "SELECT coalesce(a.n, -1), b.n, b.k FROM s a RIGHT JOIN r b
+    ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '0.1' SECOND AND a.ts AND a.n % 3 < b.n % 3";
+const SEMI: &str = "SELECT a.n, 0, a.k FROM s a WHERE EXISTS
+    (SELECT 1 FROM r b WHERE a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '0.2' SECOND AND a.ts)";
+const ANTI: &str = "SELECT a.n, 0, a.k FROM s a WHERE NOT EXISTS
+    (SELECT 1 FROM r b WHERE a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '0.2' SECOND AND a.ts)";
+
+/// The share of results that are exact, of all that should be there or are, where streams learn by how much rows are late; and what is said of
+/// it.
 fn learnt(memory: &Memory, accuracy: f64, sql: &str) -> (f64, f64, Metrics) {
     let (exact, metrics) = answer(memory, "ts", ", 'lateness' = '1 h'", sql);
     assert_eq!((metrics.late_rows, metrics.lateness.len()), (0, 0), "{sql}");
     let (found, metrics) = answer(memory, "ts", &format!(", 'accuracy' = '{accuracy}'"), sql);
     let good = found.iter().filter(|(row, value)| exact.get(row) == Some(*value)).count();
-    (good as f64 / exact.len() as f64, metrics.exact_share().unwrap(), metrics)
+    let all = exact.len() + found.keys().filter(|row| !exact.contains_key(row)).count();
+    (good as f64 / all as f64, metrics.exact_share().unwrap(), metrics)
 }
 
 #[test]
@@ -172,19 +202,28 @@ fn rows_that_are_late_seldom_and_delays_that_grow_are_foreseen() {
 
 #[test]
 fn what_is_said_of_a_sudden_growth_is_true() {
-    for seed in 20..23 {
+    for seed in 20..22 {
         let memory = Memory::default();
         disordered(&memory, "s", seed, 30_000, jump);
-        disordered(&memory, "r", seed, 30_000, jump);
-        for sql in [WINDOW, UNION, GROUPED] {
-            let (good, said, _) = learnt(&memory, 0.9, sql);
-            assert!(good < 0.98, "{sql}: {good}, where few rows are late there is little to say");
-            assert!((said - good).abs() < 0.001, "seed {seed}, {sql}: {said} said, {good} is true");
+        disordered(&memory, "r", seed + 100, 30_000, jump);
+        let windows = [WINDOW, UNION, GROUPED, OF_SIZE, BEFORE, AT_MOST, LAST_ALONE].map(|sql| (sql, 0.0));
+        // Rows that came too late are taken to have as many partners as those of their time; and what lacks rows is taken to be spread evenly
+        // over what is made of it, at any one time.
+        let others = [PAIRS, FEW, CONDITION, LEFT_PAIRS, RIGHT_PAIRS, SEMI, ANTI].map(|sql| (sql, 0.15));
+        for (sql, closely) in windows.into_iter().chain(others) {
+            for sql in [sql, &format!("{sql} EMIT EAGER")] {
+                is_true(&memory, sql, closely);
+            }
         }
-        // The shares of both are multiplied, although they lack the same rows.
-        let (good, said, _) = learnt(&memory, 0.9, BESIDE);
-        assert!(said < good + 0.001 && said > good - 0.05, "seed {seed}: {said} said, {good} is true");
+        [LAST, BESIDE].iter().for_each(|sql| is_true(&memory, sql, 0.15));
     }
+}
+
+/// What is said of the results is true, as far as such a part of those that are not exact.
+fn is_true(memory: &Memory, sql: &str, closely: f64) {
+    let (good, said, _) = learnt(memory, 0.9, sql);
+    assert!(good < 0.985, "{sql}: {good}, where few rows are late there is little to say");
+    assert!((said - good).abs() < 0.001 + (1.0 - good) * closely, "{sql}: {said} said, {good} is true");
 }
 
 #[test]

@@ -10,6 +10,7 @@
 //! * [`selection`], [`positions`], [`batch`]: rows in columns, which of them are still in, and where they stand
 //! * [`event`]: what travels on a pipe
 //! * [`operator`]: behaviour, the second waist of the engine
+//! * [`told`]: how many results are exact
 //! * [`snapshot`], [`state`]: what outlives a batch, by key group
 //! * [`expression`], [`aggregate`], [`ranked`], [`moving`], [`ordered`]: values computed from batches
 //! * [`connector`]: where rows come from and go to
@@ -31,6 +32,7 @@ pub mod selection;
 pub mod snapshot;
 pub mod state;
 pub mod time;
+pub mod told;
 pub mod types;
 pub mod views;
 pub mod window;

@@ -2,7 +2,7 @@
 //!
 //! So the same operator runs on our runtime, inside a task of another engine, and in a simulator with a seed.
 
-use crate::{Batch, Error, Interval, Result, State, Timestamp};
+use crate::{Batch, Error, Interval, Result, State, Timestamp, told::Told};
 
 /// The number of an operator's input or output.
 pub type Port = usize;
@@ -190,6 +190,7 @@ pub struct Output {
     hold: Timestamp,
     late: u64,
     search: Search,
+    told: Option<Told>,
     memory_limit: usize,
 }
 
@@ -204,6 +205,8 @@ pub struct Search {
     pub visited: u64,
     /// Rows that belong to another one, each time they do: the pairs of a join, the rows in windows.
     pub found: u64,
+    /// Rows around which others were looked for, each time they were, where that may be more than once.
+    pub around: u64,
     /// How long, in event time, rows stayed after nobody could see them any more, at most.
     pub lag: Interval,
     /// The rows for which there are results; of pairs, those of the left side.
@@ -214,10 +217,6 @@ pub struct Search {
     pub keys: u64,
     /// How many results of aggregates were found in each [`Way`], by its number.
     pub ways: [u64; Way::ALL.len()],
-    /// Of how many results it is known how many lack rows that came too late; and how many these are, more or less than before.
-    pub told: u64,
-    /// See there.
-    pub lacking: i64,
 }
 
 /// How an aggregate over the rows around a row is found.
@@ -301,9 +300,8 @@ impl Search {
     }
 
     /// Adds what was looked at and found elsewhere; of both lags, and both numbers of keys, the larger one stays.
-    pub fn add(&mut self, Self { visited, found, lag, bases, seen, keys, ways, told, lacking }: Self) {
-        self.told += told;
-        self.lacking += lacking;
+    pub fn add(&mut self, Self { visited, found, around, lag, bases, seen, keys, ways }: Self) {
+        self.around += around;
         self.visited += visited;
         self.found += found;
         self.lag = self.lag.max(lag);
@@ -320,7 +318,7 @@ impl Output {
     /// An output that takes `room` rows before the operator should return [`Progress::More`].
     pub fn new(room: usize) -> Self {
         let (batches, search) = (Vec::new(), Search::default());
-        Self { batches, room, hold: Timestamp::MAX, late: 0, search, memory_limit: usize::MAX }
+        Self { batches, room, hold: Timestamp::MAX, late: 0, search, told: None, memory_limit: usize::MAX }
     }
 
     /// The same with a limit on the memory that the operator's state may take.
@@ -372,6 +370,11 @@ impl Output {
         self.search.add(search);
     }
 
+    /// Says anew how many results are exact.
+    pub fn tell(&mut self, told: Told) {
+        self.told = Some(told);
+    }
+
     /// For the host: takes what was put out, and makes room for `room` rows.
     pub fn take(&mut self, room: usize) -> Vec<(Port, Batch)> {
         self.room = room;
@@ -386,6 +389,11 @@ impl Output {
     /// For the host: how many rows came late since it last asked.
     pub fn take_late(&mut self) -> u64 {
         std::mem::take(&mut self.late)
+    }
+
+    /// For the host: how many results are exact, if that was said anew since it last asked.
+    pub fn take_told(&mut self) -> Option<Told> {
+        self.told.take()
     }
 
     /// For the host: what was looked at and found since it last asked.

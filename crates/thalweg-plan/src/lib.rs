@@ -6,7 +6,7 @@
 //!
 //! * [`node`]: the nodes
 //! * [`schema`]: what an edge carries
-//! * [`plan`]: the graph, and `changing`: which values corrections of rows change
+//! * [`plan`]: the graph; `changing`: which values corrections of rows change; `partners`: which rows have no results without some
 //! * [`label`]: what nodes are called
 //! * [`settings`]: `SET 'key' = 'value'`
 //! * [`parallel`]: plan → subqueries
@@ -19,6 +19,7 @@ mod changing;
 pub mod label;
 pub mod node;
 pub mod parallel;
+mod partners;
 pub mod plan;
 pub mod render;
 pub mod reuse;

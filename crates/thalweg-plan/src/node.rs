@@ -234,6 +234,11 @@ pub struct Distance {
 }
 
 impl Distance {
+    /// How far the other side's rows lie behind this one's.
+    pub fn mirrored(self) -> Self {
+        Self { from: Interval(self.to.0.saturating_neg()), to: Interval(self.from.0.saturating_neg()) }
+    }
+
     /// How far apart a row and all that are so far behind it may be.
     pub fn reach(self) -> Interval {
         Interval(self.to.0.max(0).saturating_sub(self.from.0.min(0)))

@@ -61,36 +61,115 @@ impl Results {
             MadeOf::Around { reach, .. } => reach.map_or(i64::MAX, |reach: Interval| reach.0),
         };
         let reach = Interval(searching().map(reach).fold(0, i64::saturating_add));
+        let share = searching().fold(1.0, |before: f64, (node, made_of)| {
+            before.powf(results_each(node, made_of)) * expected(node, made_of)
+        });
         let rows_each = searching().try_fold(1.0, |all, node| Some(all * rows(node)?));
-        Self { rows_each, inexact: 1.0 - share(nodes, expected).unwrap_or(1.0), reach }
+        Self { rows_each, inexact: 1.0 - share, reach }
     }
 }
 
 /// The share of results that are exact, about: of these nodes, each behind those whose results it takes. `None` where nobody looks for rows
 /// that belong to others.
 pub fn exact_share(nodes: &[NodeMetrics]) -> Option<f64> {
-    share(nodes, exact_of)
+    let behind = |before: Option<Exact>, node: &NodeMetrics| match node.made_of {
+        None => before,
+        Some(made_of) => Some(Exact::behind(before.as_ref(), node, made_of)),
+    };
+    nodes.iter().fold(None, behind).map(|exact| exact.share)
 }
 
-fn share(nodes: &[NodeMetrics], exact_of: impl Fn(&NodeMetrics, MadeOf) -> f64) -> Option<f64> {
-    nodes.iter().fold(None, |before: Option<f64>, node| {
-        let Some(made_of) = node.made_of else { return before };
-        // Each of the results that it is made of may be wrong; or the one that stands beside it.
-        let results = match made_of {
-            MadeOf::Around { of_results: true, .. } => found_each(node).max(1.0),
-            MadeOf::Around { of_results: false, .. } | MadeOf::Pair => 1.0,
+/// How many results are exact, all in all and by event time.
+#[derive(Debug, Default)]
+struct Exact {
+    share: f64,
+    /// Slices of event time, in their order.
+    slices: Vec<Slice>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    /// The middle of it.
+    at: i64,
+    /// How many results there should be.
+    all: f64,
+    share: f64,
+    /// How many rows there should be for each that is there.
+    should_be: f64,
+}
+
+/// So many rows of a slice tell of it as much as all others do.
+const MANY: f64 = 100.0;
+
+/// No share counts as less: of nothing there is no logarithm.
+const LEAST: f64 = 1e-9;
+
+impl Exact {
+    /// What is known of a node's results, which are made of those before it.
+    fn behind(before: Option<&Self>, node: &NodeMetrics, made_of: MadeOf) -> Self {
+        let own = Self::of(node, made_of);
+        let Some(before) = before else { return own };
+        let results = results_each(node, made_of);
+        let back = match made_of {
+            MadeOf::Around { of_results: true, reach, .. } => reach.map_or(i64::MAX, |reach| reach.0),
+            MadeOf::Around { of_results: false, .. } | MadeOf::Pair => 0,
         };
-        Some(before.map_or(1.0, |share| share.powf(results)) * exact_of(node, made_of))
-    })
-}
-
-/// The share of a node's results for which no row came too late: as it was seen, or as is to be expected.
-fn exact_of(node: &NodeMetrics, made_of: MadeOf) -> f64 {
-    if node.search.told == 0 {
-        return expected(node, made_of);
+        if own.slices.is_empty() {
+            let share = own.share * before.share.powf(results);
+            let slices = before.slices.iter();
+            let slices = slices.map(|slice| Slice { share: own.share * slice.share.powf(results), ..*slice });
+            return Self { share, slices: slices.collect() };
+        }
+        let slices = own.slices.iter().map(|slice| {
+            let (share, should_be) = before.around(slice.at.saturating_sub(back), slice.at);
+            Slice {
+                all: slice.all * should_be,
+                share: slice.share * share.powf(results),
+                should_be: slice.should_be * should_be,
+                ..*slice
+            }
+        });
+        Self::sum(slices.collect())
     }
-    let spoilt = node.search.lacking as f64 / node.search.told as f64;
-    (1.0 - node.search.bases.late_share()) * (1.0 - spoilt)
+
+    /// What is known of a node's results if all that they are made of is right.
+    fn of(node: &NodeMetrics, made_of: MadeOf) -> Self {
+        if node.told.is_empty() {
+            return Self { share: expected(node, made_of), slices: Vec::new() };
+        }
+        let (rows, all) =
+            node.told.slices().fold((0.0, 0.0), |(rows, all), (_, count)| (rows + count.rows, all + count.all));
+        let width = node.told.width();
+        let slices = node.told.slices().map(|(from, count)| {
+            // Rows that came too late would have had as many results as those beside them.
+            let each = (count.all + MANY * all / f64::max(rows, 1.0)) / (count.rows + MANY);
+            let all = count.all + count.late * each + count.wrong;
+            Slice {
+                at: from.saturating_add(width / 2),
+                all,
+                share: if all > 0.0 { count.exact / all } else { 1.0 },
+                should_be: count.should_be(),
+            }
+        });
+        Self::sum(slices.collect())
+    }
+
+    fn sum(slices: Vec<Slice>) -> Self {
+        let (exact, all) =
+            slices.iter().fold((0.0, 0.0), |(exact, all), slice| (exact + slice.share * slice.all, all + slice.all));
+        Self { share: if all > 0.0 { exact / all } else { 1.0 }, slices }
+    }
+
+    /// How likely a result of that time is exact, and how many rows there should be for each of its end.
+    fn around(&self, from: i64, to: i64) -> (f64, f64) {
+        let end = self.slices.partition_point(|slice| slice.at <= to);
+        let start = self.slices.partition_point(|slice| slice.at < from).min(end.saturating_sub(1));
+        let some = self.slices.get(start..end.max(1)).unwrap_or_default();
+        let [Some(_), Some(last)] = [some.first(), some.last()] else { return (self.share, 1.0) };
+        let all: f64 = some.iter().map(|slice| slice.all).sum();
+        let logarithms: f64 = some.iter().map(|slice| slice.all * slice.share.max(LEAST).ln()).sum();
+        (if all > 0.0 { (logarithms / all).exp() } else { self.share }, last.should_be)
+    }
 }
 
 /// The same, if late rows are spread evenly; less where one result lacks several.
@@ -109,14 +188,26 @@ fn expected(node: &NodeMetrics, made_of: MadeOf) -> f64 {
     }
 }
 
+/// Of how many results of others each of its results is made, any of which may be wrong: where it stands beside one, of that.
+fn results_each(node: &NodeMetrics, made_of: MadeOf) -> f64 {
+    match made_of {
+        MadeOf::Around { of_results: true, .. } => found_each(node).max(1.0),
+        MadeOf::Around { of_results: false, .. } | MadeOf::Pair => 1.0,
+    }
+}
+
 /// How many rows belong to each of its results.
 fn found_each(node: &NodeMetrics) -> f64 {
-    node.search.found as f64 / node.rows_out.max(1) as f64
+    let results = if node.search.around > 0 { node.search.around } else { node.rows_out };
+    node.search.found as f64 / results.max(1) as f64
 }
 
 #[cfg(test)]
 mod tests {
-    use thalweg_core::operator::Came;
+    use thalweg_core::{
+        operator::Came,
+        told::{Count, Told},
+    };
 
     use super::*;
 
@@ -144,6 +235,39 @@ mod tests {
         same(share(node(UNION, 300_000, NONE, ONE_OF_TEN)), 0.0);
         same(share(node(UNION, 30_000, ONE_OF_TEN, NONE)), 0.9);
         assert_eq!(exact_share(&[NodeMetrics::default()]), None);
+    }
+
+    /// What is told of ten thousand rows in ten slices of time: in the fourth so many came in time, so many did not, and so many results are
+    /// exact.
+    fn told(rows: f64, late: f64, exact: f64) -> Told {
+        let mut told = Told::default();
+        for slice in 0..10 {
+            let [rows, late, exact] = if slice == 3 { [rows, late, exact] } else { [1000.0, 0.0, 1000.0] };
+            told.add(slice * told.width(), Count { rows, late, all: rows, exact, wrong: 0.0 });
+        }
+        told
+    }
+
+    #[test]
+    fn what_was_told_is_what_is() {
+        let node = NodeMetrics { told: told(800.0, 200.0, 500.0), ..node(WINDOW, 20_000, ONE_OF_TEN, ONE_OF_TEN) };
+        same(exact_share(&[node]).unwrap(), 0.95);
+    }
+
+    #[test]
+    fn what_is_spoilt_at_one_time_spoils_what_is_made_of_it_then() {
+        let width = Told::default().width();
+        let join = NodeMetrics { told: told(500.0, 500.0, 250.0), ..node(MadeOf::Pair, 10_000, NONE, NONE) };
+        let of = |reach: i64, of_results| {
+            let made_of = MadeOf::Around { has_itself: true, reach: Some(Interval(reach)), of_results };
+            NodeMetrics { told: told(500.0, 0.0, 400.0), ..node(made_of, 20_000, NONE, NONE) }
+        };
+        // Half of the rows are missing then, and others are wrong.
+        same(exact_share(&[join.clone(), of(0, false)]).unwrap(), 0.9 + 0.1 * 0.25 * 0.8);
+        // Each is made of two results, and one slice sees that before.
+        let joined = |own: f64, before: f64| 0.1 * own * before * before;
+        let both = (0.25_f64.ln() / 2.0).exp();
+        same(exact_share(&[join, of(width, true)]).unwrap(), 0.8 + joined(0.8, both) + joined(1.0, both));
     }
 
     #[test]

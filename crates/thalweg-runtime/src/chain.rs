@@ -371,6 +371,9 @@ impl Chain {
         link.counters.late_rows.fetch_add(link.output.take_late(), Relaxed);
         if counters.made_of.get().is_some() {
             counters.searched.lock().add(link.output.take_search(), rows as u64);
+            if let Some(told) = link.output.take_told() {
+                *counters.told.lock() = told;
+            }
         }
         self.calls += 1;
         // Asking for the size of a state takes a walk over its parts, so it is not asked for after every small batch.

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use thalweg_core::{
     Held, Interval, Timestamp,
     operator::{MadeOf, Search},
+    told::Told,
 };
 use thalweg_plan::label::told;
 
@@ -91,7 +92,7 @@ pub struct Latency {
 }
 
 /// What one node has done so far, all its instances together.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeMetrics {
     /// The node's name.
     pub label: String,
@@ -117,6 +118,8 @@ pub struct NodeMetrics {
     pub search: Search,
     /// Of which rows its results are made, if it looks for such.
     pub made_of: Option<MadeOf>,
+    /// How many of its results are exact, where that is known.
+    pub told: Told,
     /// How often a result of a window without a beginning lacked a late row, in millionths.
     pub lacked: u128,
     /// How long the calls of each instance took, where that is measured.
@@ -216,6 +219,8 @@ pub struct NodeCounters {
     pub made_of: OnceLock<MadeOf>,
     /// What it looked at and found.
     pub searched: Mutex<Searched>,
+    /// How many of its results are exact, where that is known.
+    pub told: Mutex<Told>,
     /// What it held when the query was stopped.
     pub held: Mutex<Vec<Held>>,
 }
@@ -359,6 +364,7 @@ impl Counters {
             most_owners: AtomicUsize::new(0),
             made_of: OnceLock::new(),
             searched: Mutex::default(),
+            told: Mutex::default(),
             held: Mutex::default(),
         });
         self.nodes.lock().push(Arc::clone(&node));
@@ -503,6 +509,7 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
         let Searched { search, lacked } = *node.searched.lock();
         all[at].search.add(search);
         all[at].lacked += lacked;
+        all[at].told.merge(&node.told.lock());
         all[at].held = Held::together(&[std::mem::take(&mut all[at].held), node.held.lock().clone()]);
     }
     all

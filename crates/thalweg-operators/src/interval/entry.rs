@@ -21,7 +21,7 @@ pub struct Entry {
 pub type Identity = (u32, i64, i64);
 
 /// Where the values of a row lie: in which of the batches that are kept, and there in which row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct At {
     /// The number of the batch.
     pub batch: u32,

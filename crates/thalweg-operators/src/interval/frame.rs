@@ -149,10 +149,27 @@ impl Frame {
         }
     }
 
-    /// How far behind a row that comes too late the results are that lack it: from where to where, without end if all from there on do.
-    /// `None` where that depends on other rows.
-    pub fn spoils(&self) -> Option<(i64, Option<i64>)> {
-        self.is_of_times().then(|| self.seen_from())
+    /// From when on a row that comes too late would have changed what a row of this time sees, and up to when, as far as times say that.
+    pub fn spoilt_between(&self, time: i64) -> (i64, i64) {
+        let (from, to) = match self.bounds {
+            FrameBounds::Range { from, to } => (from, to),
+            FrameBounds::Rows { .. } => (None, Interval::ZERO),
+        };
+        let to = if self.excludes_time && to == Interval::ZERO { Interval(-1) } else { to };
+        (from.map_or(i64::MIN, |from| time.saturating_add(from.0)), time.saturating_add(to.0))
+    }
+
+    /// How many rows that count it has at most, where that is so; `is_in_line` says whether the row itself is in line with those that it
+    /// sees.
+    pub fn size(&self, is_in_line: bool) -> Option<usize> {
+        match self.bounds {
+            FrameBounds::Rows { from: Some(from), to } => {
+                let own = usize::from(is_in_line && !self.excludes_time && self.sees_itself());
+                Some((from + own).saturating_sub(to.saturating_sub(1)))
+            }
+            FrameBounds::Rows { from: None, .. } => None,
+            FrameBounds::Range { .. } => self.most,
+        }
     }
 
     /// Whether it has no other row than the row itself.

@@ -27,6 +27,7 @@ use super::{
     pairs::{self, Condition, Pairs},
     places::{of_content, ordered},
     saved::{self, Saved, divided, together},
+    spoilt::{Of, Seen, Spoilt},
     waiting::{STEPS, Waiting, next},
 };
 use crate::aggregate::groups::KeyEncoder;
@@ -73,13 +74,15 @@ pub struct IntervalJoin {
     sorted: Vec<Entry>,
     /// Base rows that are joined next, in the order of time.
     ready: VecDeque<Entry>,
-    /// How many members of the first of them were looked at, and whether one of them is its partner.
-    begun: (usize, bool),
+    /// How many members of the first of them were looked at, and how many of these are its partners.
+    begun: (usize, u32),
     /// Of a full join: all members, in the order of time, until no base row can see them.
     leaving: VecDeque<Entry>,
     sorter: Sorter,
     /// How many rows were looked at since this was last told.
     visited: u64,
+    /// Which results lack rows that came too late, if that is asked for.
+    spoilt: Option<Spoilt>,
 }
 
 /// How an [`IntervalJoin`] is made.
@@ -110,6 +113,8 @@ pub struct Parts {
     pub allowed: Interval,
     /// In what rows are looked up where pairs come out at once.
     pub index: JoinIndex,
+    /// Whether it is to be known how many results lack rows that came too late.
+    pub tells_spoilt: bool,
 }
 
 const VERSION: u16 = 1;
@@ -133,6 +138,8 @@ struct Joined {
     rows: Vec<[Option<Entry>; 2]>,
     /// How many candidates are pairs.
     pairs: u64,
+    /// Base rows that have met all their members, and how many partners each has, if somebody wants to know.
+    ended: Vec<(Entry, u32)>,
     /// Rows that are wanted once less.
     gone: Vec<At>,
 }
@@ -150,14 +157,13 @@ impl IntervalJoin {
     pub fn new(parts: Parts) -> Result<Self> {
         let Parts { kind, inputs, input_of, types, key_types, distance, condition, output, .. } = parts;
         let base = usize::from(kind == JoinKind::Right);
-        let Distance { from, to } = distance;
-        let mirrored = Distance { from: Interval(to.0.saturating_neg()), to: Interval(from.0.saturating_neg()) };
+        let distance = if base == 0 { distance } else { distance.mirrored() };
         Ok(Self {
             kind,
             inputs,
             input_of,
             base,
-            distance: if base == 0 { distance } else { mirrored },
+            distance,
             pairs: Pairs { types, condition },
             key_groups: parts.key_groups,
             has_positions: parts.has_positions,
@@ -175,10 +181,11 @@ impl IntervalJoin {
             final_bases: Due::default(),
             sorted: Vec::new(),
             ready: VecDeque::new(),
-            begun: (0, false),
+            begun: (0, 0),
             leaving: VecDeque::new(),
             sorter: Sorter::default(),
             visited: 0,
+            spoilt: parts.tells_spoilt.then(|| Spoilt::new(Of::Join(kind), Some(distance.from.0.saturating_neg()))),
         })
     }
 
@@ -280,6 +287,9 @@ impl IntervalJoin {
     /// The rows that come out of candidates.
     fn join(&mut self, candidates: &[Candidate]) -> Result<Joined> {
         let holds = self.holds(candidates)?;
+        if let (Some(spoilt), Some(holds)) = (&mut self.spoilt, &holds) {
+            spoilt.ask(holds.len(), holds.true_count());
+        }
         let mut joined = Joined::default();
         let mut pair = 0;
         for candidate in candidates {
@@ -297,7 +307,8 @@ impl IntervalJoin {
                         continue;
                     }
                     joined.pairs += 1;
-                    let is_first = !std::mem::replace(&mut self.begun.1, true);
+                    let is_first = self.begun.1 == 0;
+                    self.begun.1 = self.begun.1.saturating_add(1);
                     match self.kind {
                         JoinKind::Semi if is_first => joined.put(Some(base), None),
                         JoinKind::Semi | JoinKind::Anti => {}
@@ -305,10 +316,13 @@ impl IntervalJoin {
                     }
                 }
                 Candidate::End(base) => {
-                    let has_partner = std::mem::replace(&mut self.begun.1, false);
+                    let partners = std::mem::take(&mut self.begun.1);
                     let is_wanted = !matches!(self.kind, JoinKind::Inner | JoinKind::Semi) && base.rank != GUEST;
-                    if is_wanted && !has_partner {
+                    if is_wanted && partners == 0 {
                         joined.put(Some(base), None);
+                    }
+                    if self.spoilt.is_some() && base.rank != GUEST {
+                        joined.ended.push((*base, partners));
                     }
                     joined.gone.push(base.at);
                 }
@@ -325,6 +339,30 @@ impl IntervalJoin {
 }
 
 impl IntervalJoin {
+    /// Remembers what some of these base rows have seen, which have so many partners.
+    fn remember(&mut self, ended: &[(Entry, u32)]) -> Result<()> {
+        let Some(spoilt) = self.spoilt.as_mut() else { return Ok(()) };
+        let chosen = spoilt.choose(ended.len());
+        if chosen.is_empty() {
+            return Ok(());
+        }
+        let seen = chosen.iter().map(|row| {
+            let (Entry { time, key, .. }, rows) = ended[*row];
+            Seen::within(self.distance, time, rows, self.has_null[key as usize])
+        });
+        let seen: Vec<Seen> = seen.collect();
+        let keys = self.lines.columns(chosen.iter().map(|row| ended[*row].0.key).collect())?;
+        spoilt.remember(&keys, &seen)?;
+        Ok(())
+    }
+
+    /// Says how many results lack rows that came too late.
+    fn tell_spoilt(&mut self, out: &mut Output) {
+        let (final_before, are_all) = (self.final_before(), self.goes_to == Timestamp::MAX);
+        let told = self.spoilt.as_mut().and_then(|spoilt| spoilt.tell(final_before, are_all));
+        told.into_iter().for_each(|told| out.tell(told));
+    }
+
     /// A batch of the rows that come out, if there are any.
     fn batch(&self, joined: &Joined) -> Result<Option<Batch>> {
         if joined.rows.is_empty() {
@@ -416,9 +454,13 @@ impl Operator for IntervalJoin {
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         let number = self.input_of[port];
         let input = &self.inputs[number];
+        let all = self.spoilt.is_some().then(|| batch.clone());
         let (batch, came) = input.on_time(batch, self.reached, self.allowed)?;
         out.count_late(came.late as usize);
         out.count_search(Search::of_side(number, came));
+        if let (Some(spoilt), Some(all)) = (&mut self.spoilt, all) {
+            spoilt.leave_out(input, all, &batch, (number != self.base, number == self.base))?;
+        }
         let (is_base, is_full) = (number == self.base, self.is_full());
         let (own, count) = (batch.own(), batch.len());
         let guests = [0..own.start, own.end..count];
@@ -466,6 +508,7 @@ impl Operator for IntervalJoin {
             let (candidates, are_all) = self.look();
             left = left.saturating_sub(candidates.len());
             let joined = self.join(&candidates)?;
+            self.remember(&joined.ended)?;
             out.count_search(Search {
                 visited: std::mem::take(&mut self.visited),
                 found: joined.pairs,
@@ -479,6 +522,7 @@ impl Operator for IntervalJoin {
                 let lag = self.expire();
                 out.count_search(Search { lag, ..Search::default() });
                 if self.reached >= self.goes_to {
+                    self.tell_spoilt(out);
                     return Ok(Progress::Done);
                 }
                 self.advance()?;

@@ -1,6 +1,7 @@
 //! Aggregates over the rows around each row.
 
 mod state;
+mod told;
 
 use std::{ops::Range, sync::Arc};
 
@@ -24,7 +25,7 @@ use super::{
     paired::Paired,
     past::Past,
     places::Tells,
-    spoilt::Spoilt,
+    spoilt::{Of, Spoilt},
     sweep::Sweep,
     waiting::{STEPS, Waiting, next},
 };
@@ -89,6 +90,7 @@ pub struct Over {
     pub(super) sorter: Sorter,
     /// Which results lack rows that came too late, if that is asked for and can be said.
     pub(super) spoilt: Option<Spoilt>,
+    partners: Option<usize>,
     pub(super) of_results: bool,
 }
 
@@ -132,6 +134,8 @@ pub struct Parts {
     pub is_incremental: bool,
     /// Whether it is to be known how many results lack rows that came too late.
     pub tells_spoilt: bool,
+    /// The output column of how many rows each sees, where rows that see none are dropped behind it.
+    pub partners: Option<usize>,
     /// Whether what is aggregated are results of others that bring rows together.
     pub of_results: bool,
     /// How rows of the first input are corrected, if they are.
@@ -180,6 +184,7 @@ impl Over {
             allowed,
             is_incremental,
             tells_spoilt,
+            partners,
             of_results,
             corrected: _,
         } = parts;
@@ -197,12 +202,9 @@ impl Over {
             },
         );
         let with_others = asked.frames.iter().map(|looked| &looked.frame).filter(|frame| !frame.is_of_the_row());
-        let spans = with_others.map(Frame::spoils).filter(|_| tells_spoilt);
-        let spoilt = spans.reduce(|one, other| {
-            let ((from, to), (other_from, other_to)) = one.zip(other)?;
-            Some((from.min(other_from), to.zip(other_to).map(|(to, other)| to.max(other))))
-        });
-        let spoilt = spoilt.flatten().map(Spoilt::new);
+        let spoilt = with_others.map(|frame| frame.seen_from().1).reduce(|one, other| Some(one?.max(other?)));
+        let of = if partners.is_some() { Of::Partners } else { Of::Rows };
+        let spoilt = spoilt.filter(|_| tells_spoilt).map(|reach| Spoilt::new(of, reach));
         let (sweep, may_be_light) = (asked.can_sweep().then(Sweep::new), asked.is_light());
         let with_base = asked.frames.iter().map(|looked| looked.has_base).collect();
         Ok(Self {
@@ -238,6 +240,7 @@ impl Over {
             is_swept: false,
             sorter: Sorter::default(),
             spoilt,
+            partners,
             of_results,
         })
     }
@@ -351,7 +354,15 @@ impl Over {
         let bases = &self.ready[computed];
         let tells = if self.inputs[0].input.has_own_positions { Tells::Position } else { Tells::Content };
         let positions = self.has_positions.then_some(tells);
-        chunk.batch(bases, asked, past, kept, &self.output, positions).map(Some)
+        let chosen = self.spoilt.as_mut().map(|spoilt| spoilt.choose(bases.len())).unwrap_or_default();
+        let mut seen = chunk.seen(&chosen, bases, asked, &self.lines);
+        let batch = chunk.batch(bases, asked, past, kept, &self.output, positions)?;
+        let bases: Vec<Entry> = chosen.iter().map(|row| bases[*row]).collect();
+        if let Some(partners) = self.partners {
+            told::saw(&mut seen, &chosen, batch.column(partners));
+        }
+        self.remember(&bases, &seen)?;
+        Ok(Some(batch))
     }
 
     /// Drops rows that nobody will look at any more; returns how long they were there for nobody.
@@ -416,12 +427,8 @@ impl Over {
         let all = self.spoilt.is_some().then(|| batch.clone());
         let (batch, came) = input.on_time(batch, self.reached, self.allowed)?;
         out.count_late(came.late as usize);
-        if let (Some(spoilt), Some(all)) = (&mut self.spoilt, all)
-            && is_seen
-            && batch.len() < all.len()
-        {
-            let late = input.late(all, &batch);
-            spoilt.miss(&Values::new(&input.keys, &[], &late)?.keys, &input.arrivals(&late)?.times)?;
+        if let (Some(spoilt), Some(all)) = (&mut self.spoilt, all) {
+            spoilt.leave_out(input, all, &batch, (is_seen, is_base))?;
         }
         let of = |is_one: bool| if is_one { came } else { Came::default() };
         let keys = self.lines.keys() as u64;
@@ -440,24 +447,12 @@ impl Over {
                 ..Values::new(&[], calls, &batch.clone().with_selection(Selection::new(Vec::new())))?
             },
         };
-        if let Some(spoilt) = self.spoilt.as_mut().filter(|_| is_base) {
-            spoilt.put(&values.keys, &arrivals.times[own.clone()], own.start)?;
-        }
         let keys = self.lines.encoder().encode(&values.keys, values.count)?;
         let keys = self.lines.number(&keys, values.count);
         let columns = self.asked.layout.columns(values, &batch, is_base, &mut self.kept.spare)?;
         let batch = self.kept.keep(columns, uses);
         let rank = if is_base { BASE } else { number as u32 };
         Ok(Some(Taken { bases: own, is_seen, batch, keys, arrivals, rank }))
-    }
-}
-
-impl Over {
-    /// Says how many results lack rows that came too late, when watermarks have come so far.
-    pub(super) fn tell_spoilt(&mut self, time: Timestamp, out: &mut Output) {
-        if let Some(spoilt) = &mut self.spoilt {
-            out.count_search(spoilt.tell(time.minus(Interval(self.allowed))));
-        }
     }
 }
 
@@ -502,7 +497,6 @@ impl Operator for Over {
     }
 
     fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
-        self.tell_spoilt(frontier.combined(), out);
         self.goes_to = self.reached.max(frontier.combined().minus(Interval(self.allowed)));
         self.advance()?;
         out.hold(self.goes_to.minus(Interval(self.ahead)));
@@ -528,6 +522,7 @@ impl Operator for Over {
             let lag = self.expire()?;
             out.count_search(Search { lag, ..Search::default() });
             if self.reached >= self.goes_to {
+                self.tell_spoilt(self.goes_to == Timestamp::MAX, out);
                 return Ok(Progress::Done);
             }
             self.advance()?;

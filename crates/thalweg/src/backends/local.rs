@@ -363,11 +363,8 @@ impl Compiler<'_> {
             (settings.batch_rows, settings.late_allowed, self.cut.has_positions(id));
         let is_incremental = settings.over_incremental;
         let corrected = corrected(self.plan, planned, over)?;
-        let learns = |planned: &PlanNode| match &planned.node {
-            Node::Source(source) => source.watermark.as_ref().is_some_and(|watermark| watermark.accuracy.is_some()),
-            _ => false,
-        };
-        let tells_spoilt = self.plan.nodes().any(|(_, planned)| learns(planned));
+        let tells_spoilt = learns(self.plan);
+        let partners = self.plan.partners(id);
         let of_results = tells_spoilt && aggregates_results(self.plan, planned, over);
         let parts = move || over::Parts {
             inputs: inputs.clone(),
@@ -384,6 +381,7 @@ impl Compiler<'_> {
             allowed,
             is_incremental,
             tells_spoilt,
+            partners,
             of_results,
             corrected: corrected.clone(),
         };
@@ -416,7 +414,7 @@ impl Compiler<'_> {
         let (kind, distance, settings, key_groups) = (join.kind, join.distance, self.settings(), self.key_groups);
         let (batch_rows, allowed, has_positions) =
             (settings.batch_rows, settings.late_allowed, self.cut.has_positions(id));
-        let index = settings.join_index;
+        let (index, tells_spoilt) = (settings.join_index, learns(self.plan));
         let parts = move || join::Parts {
             kind,
             inputs: inputs.clone(),
@@ -431,6 +429,7 @@ impl Compiler<'_> {
             has_positions,
             allowed,
             index,
+            tells_spoilt,
         };
         Ok(match join.emission {
             Emission::OnWatermark => make(move || IntervalJoin::new(parts())),
@@ -536,6 +535,15 @@ fn seen(paired: &Paired, columns: &DFSchema) -> Result<Vec<Call>> {
     let seen = seen.map(|(_, field)| column(field.name())).collect::<Result<Vec<_>>>()?;
     let kept = |call: &Call| Call { function: Arc::clone(&call.function), arguments: seen.clone(), filter: None };
     Ok(paired.calls.iter().map(kept).collect())
+}
+
+/// Whether it is to be learnt how much rows are out of order, so that a certain share of results is exact.
+fn learns(plan: &Plan) -> bool {
+    let learns = |planned: &PlanNode| match &planned.node {
+        Node::Source(source) => source.watermark.as_ref().is_some_and(|watermark| watermark.accuracy.is_some()),
+        _ => false,
+    };
+    plan.nodes().any(|(_, planned)| learns(planned))
 }
 
 /// Whether aggregates over the rows around a row, or what these have in common, are of results of others that bring rows together.

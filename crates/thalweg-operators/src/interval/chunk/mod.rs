@@ -4,9 +4,11 @@
 //! * [`settle`]: what is found of the rows of a key without looking at all rows of each window
 //! * [`stand`]: what is found from what earlier batches have left
 //! * [`results`]: what comes out
+//! * [`seen`]: when a row that comes too late would have changed that
 
 mod around;
 mod results;
+mod seen;
 mod settle;
 mod stand;
 
@@ -87,6 +89,8 @@ pub struct Chunk {
     seen: Vec<[Seen; KINDS.len()]>,
     /// What was looked at and found since this was last taken.
     pub search: Search,
+    /// Of how many pairs a condition was asked since, and for how many it held.
+    pub pairs: [usize; 2],
 }
 
 /// Up to where in the order of keys something is known, and whether all has been found there.
@@ -230,6 +234,7 @@ impl Chunk {
     fn reset(&mut self, bases: &[Entry], asked: &Asked, kept: &Kept) -> Result<Vec<Amounts>> {
         self.rows.clear();
         self.rows.extend(bases.iter().map(|base| base.at));
+        self.search.around += bases.len() as u64;
         (self.done, self.given, self.is_swept, self.has_stood) = (0, 0, false, false);
         self.stands.clear();
         self.accumulators = asked.functions.iter().map(|function| function.accumulator()).collect::<Result<_>>()?;
@@ -378,6 +383,10 @@ impl Chunk {
                 if let Some(paired) = &looked.paired {
                     let kept_at = &asked.layout.calls[looked.calls.start].0;
                     let Pairs { values, groups } = paired.of((&asked.layout, kept_at), kept, rows, (bases, groups))?;
+                    if paired.condition.is_some() {
+                        self.pairs[0] += some.len();
+                        self.pairs[1] += groups.len();
+                    }
                     if !self.have_pairs.is_empty() && !paired.is_alone {
                         groups.iter().for_each(|number| self.have_pairs[*number as usize] = true);
                     }

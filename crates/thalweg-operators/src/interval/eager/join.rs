@@ -23,6 +23,7 @@ use super::{
         saved::{self, Saved, divided},
     },
     op::{Op, Outbox},
+    watched::Partners,
 };
 use crate::aggregate::groups::KeyEncoder;
 
@@ -70,6 +71,8 @@ pub struct EagerJoin {
     /// How many of them are done, and how many rows were looked at for the next one.
     begun: (usize, usize),
     outbox: Outbox,
+    /// How many results are exact, if that is to be known.
+    told: Option<Partners>,
 }
 
 const VERSION: u16 = 1;
@@ -136,6 +139,7 @@ impl EagerJoin {
             lonely: Vec::new(),
             begun: (0, 0),
             outbox: Outbox::default(),
+            told: parts.tells_spoilt.then(|| Partners::new(kind, distance)),
         })
     }
 
@@ -213,6 +217,9 @@ impl EagerJoin {
         });
         let (lefts, rights): (Vec<_>, Vec<_>) = all.map(|[left, right]| (left, right)).unzip();
         let mask = self.pairs.hold(&self.kept, [&lefts[..], &rights[..]])?;
+        if let (Some(told), Some(mask)) = (&mut self.told, &mask) {
+            told.spoilt.ask(mask.len(), mask.true_count());
+        }
         let mut search = Search { visited: lefts.len() as u64, ..Search::default() };
         let (mut joined, mut pair) = (Joined::default(), 0);
         for candidate in candidates {
@@ -243,6 +250,9 @@ impl EagerJoin {
             JoinKind::Semi | JoinKind::Anti => {}
             _ => joined.put(Op::Insert, [Some(&left), Some(&right)]),
         }
+        if let Some(told) = &mut self.told {
+            told.meet([left.at, right.at]);
+        }
         // A row is marked once it has a partner.
         self.kept.mark(row.at);
         self.kept.mark(other.at);
@@ -261,13 +271,16 @@ impl EagerJoin {
     /// Drops rows that find no partners any more; returns how long they were there for nobody.
     fn expire(&mut self) -> Interval {
         let ends = self.final_before();
-        let Self { kept, keys, indexes, .. } = self;
+        let Self { kept, keys, indexes, told, .. } = self;
         let mut lag = 0;
         for (index, end) in indexes.iter_mut().zip(ends) {
             // At the end of a stream time makes a leap.
             let counts = end.is_in_range();
             index.expire(end.0, &mut |row| {
                 lag = if counts { lag.max(end.0.saturating_sub(row.time)) } else { lag };
+                if let Some(told) = told.as_mut() {
+                    told.leave(row.at);
+                }
                 kept.release(row.at);
             });
         }
@@ -294,7 +307,11 @@ impl Operator for EagerJoin {
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         self.side = self.input_of[port];
         let input = &self.inputs[self.side];
+        let all = self.told.is_some().then(|| batch.clone());
         let (batch, came) = input.on_time(batch, self.reached, self.allowed)?;
+        if let (Some(Partners { spoilt, base, .. }), Some(all)) = (&mut self.told, all) {
+            spoilt.leave_out(input, all, &batch, (self.side != *base, self.side == *base))?;
+        }
         out.count_late(came.late as usize);
         out.count_search(Search::of_side(self.side, came));
         if batch.is_empty() {
@@ -305,6 +322,9 @@ impl Operator for EagerJoin {
         let Taken { arrivals, keys, columns } = input.taken(&batch, &mut self.kept.spare)?;
         let (numbers, are_lonely) = self.number(&keys, count)?;
         let batch = self.kept.keep(columns, count);
+        if let Some(told) = self.told.as_mut().filter(|told| told.base == self.side) {
+            told.come(&keys, &arrivals.times, own.clone(), At { batch, row: 0 })?;
+        }
         for (row, is_lonely) in are_lonely.iter().enumerate() {
             let at = At { batch, row: row as u32 };
             let (time, position) = (arrivals.times[row], arrivals.positions[row]);
@@ -332,6 +352,9 @@ impl Operator for EagerJoin {
         out.hold(self.reached.min(left).min(right));
         let lag = self.expire();
         out.count_search(Search { lag, ..Search::default() });
+        let (reached, are_all) = (self.reached, frontier.combined() == Timestamp::MAX);
+        let told = self.told.as_mut().and_then(|told| told.spoilt.tell(reached, are_all));
+        told.into_iter().for_each(|told| out.tell(told));
         Ok(Progress::Done)
     }
 
@@ -358,6 +381,9 @@ impl Operator for EagerJoin {
         self.new.clear();
         self.lookups.clear();
         self.begun = (0, 0);
+        if let Some(told) = &mut self.told {
+            self.lonely.iter().for_each(|at| told.leave(*at));
+        }
         self.kept.release_all(self.lonely.drain(..));
         Ok(Progress::Done)
     }
@@ -427,9 +453,14 @@ impl EagerJoin {
 
     /// Drops all rows of keys that have a place.
     fn drop_placed(&mut self, places: &[Option<usize>]) {
-        let Self { kept, indexes, .. } = self;
+        let Self { kept, indexes, told, .. } = self;
         for index in indexes {
-            index.forget(&|key| places[key as usize].is_some(), &mut |row| kept.release(row.at));
+            index.forget(&|key| places[key as usize].is_some(), &mut |row| {
+                if let Some(told) = told.as_mut() {
+                    told.leave(row.at);
+                }
+                kept.release(row.at);
+            });
         }
     }
 }

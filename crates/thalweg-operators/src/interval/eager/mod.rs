@@ -9,6 +9,7 @@
 //! * [`changes`]: what is new of some rows' results
 //! * [`corrections`]: what is said anew of rows that results are given for
 //! * [`op`]: what becomes of a row
+//! * [`watched`]: where rows are whose results are remembered
 
 pub mod answers;
 pub mod changes;
@@ -16,6 +17,7 @@ pub mod corrections;
 pub mod join;
 pub mod op;
 pub mod over;
+pub mod watched;
 
 #[cfg(test)]
 mod tests;

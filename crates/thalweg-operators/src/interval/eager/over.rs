@@ -20,6 +20,7 @@ use super::{
     changes::Changes,
     corrections::{Corrections, Said},
     op::{Op, Outbox},
+    watched::Watched,
 };
 
 /// Appends to each row of the first input aggregates over the rows of all inputs, with the same key, around it: at once over those that
@@ -62,6 +63,8 @@ pub struct EagerOver {
     /// What is said anew of the rows of the first input, if that can be.
     corrections: Option<Corrections>,
     outbox: Outbox,
+    /// Where rows are whose results are remembered, if it is to be known how many are exact.
+    watched: Watched,
 }
 
 /// At most so many rows are kept of which nobody has looked whose results they change.
@@ -106,6 +109,7 @@ impl EagerOver {
             columns: aggregates + corrected,
             corrections,
             outbox,
+            watched: Watched::default(),
         })
     }
 
@@ -189,10 +193,11 @@ impl EagerOver {
     /// Looks on at what rows see, and has the results that are new go out; whether a batch of rows was finished.
     fn answer(&mut self) -> Result<bool> {
         let Some(computed) = self.over.look()? else { return Ok(false) };
-        let Self { over, answers, corrections, .. } = self;
+        let Self { over, answers, corrections, watched, .. } = self;
         let mut found = over.chunk.aggregates(&over.ready[computed.clone()], &over.asked, &over.past, &over.kept)?;
         let bases = over.ready[computed].to_vec();
         let given = answers.given(&bases);
+        over.watch(&bases, &given, &found, watched)?;
         if let Some(corrections) = corrections {
             found.extend(corrections.latest(&bases, &given, answers, &over.asked, &over.kept)?);
         }
@@ -252,9 +257,12 @@ impl EagerOver {
 
     /// Drops what nobody sees, and what nothing changes, any more.
     fn expire(&mut self) -> Result<Interval> {
-        let Self { over, answers, .. } = self;
+        let Self { over, answers, watched, .. } = self;
         let end = over.final_before();
-        answers.expire(end.0, |at| over.kept.release(at));
+        answers.expire(end.0, |at| {
+            watched.leave(at);
+            over.kept.release(at);
+        });
         let lag = over.drop_unseen()?;
         if over.lines.is_sparse(answers.rows() + over.past.keys()) {
             let mut is_wanted: Vec<bool> = (0..over.lines.keys() as u32).map(|key| over.past.has(key)).collect();
@@ -298,7 +306,6 @@ impl Operator for EagerOver {
     }
 
     fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
-        self.over.tell_spoilt(frontier.combined(), out);
         self.over.reached = self.over.reached.max(frontier.combined().minus(Interval(self.over.allowed)));
         // What is settled for many rows at a time costs less for each.
         if self.come >= SETTLED || self.is_empty() || frontier.combined() == Timestamp::MAX {
@@ -362,6 +369,7 @@ impl Operator for EagerOver {
         if std::mem::take(&mut self.expires) {
             let lag = self.expire()?;
             out.count_search(Search { lag, ..Search::default() });
+            self.over.tell_spoilt(self.over.reached == Timestamp::MAX, out);
         }
         Ok(Progress::Done)
     }
@@ -389,8 +397,14 @@ impl EagerOver {
     }
 
     fn drop_placed(&mut self, places: &[Option<usize>]) -> Result<()> {
-        let Self { over, answers, .. } = self;
-        answers.forget(|key| places[key as usize].is_some(), |at| over.kept.release(at));
+        let Self { over, answers, watched, .. } = self;
+        answers.forget(
+            |key| places[key as usize].is_some(),
+            |at| {
+                watched.leave(at);
+                over.kept.release(at);
+            },
+        );
         over.drop_placed(places)
     }
 }

@@ -61,6 +61,7 @@ fn over_results(batch_rows: usize, corrected: Option<Corrected>) -> Box<dyn Oper
         allowed: Interval(0),
         is_incremental: true,
         tells_spoilt: false,
+        partners: None,
         of_results: false,
         corrected,
     };
@@ -86,6 +87,7 @@ fn join(kind: JoinKind) -> Box<dyn Operator> {
         has_positions: false,
         allowed: Interval(0),
         index: JoinIndex::Auto,
+        tells_spoilt: false,
     };
     Box::new(EagerJoin::new(parts).unwrap())
 }

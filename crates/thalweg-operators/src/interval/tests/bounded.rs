@@ -110,6 +110,7 @@ fn what_nobody_can_see_any_more_takes_no_memory() {
         has_positions: false,
         allowed: Interval(0),
         index: JoinIndex::Auto,
+        tells_spoilt: false,
     };
     let final_over = || Box::new(Over::new(over(Arc::clone(&output))).unwrap()) as Box<dyn Operator>;
     // All columns, a count, and a sum.
@@ -178,6 +179,7 @@ fn a_row_that_sees_very_many_others_lets_others_work() {
         has_positions: false,
         allowed: Interval(0),
         index: JoinIndex::Auto,
+        tells_spoilt: false,
     };
     let left: SchemaRef = Arc::new(Schema::new(fields()));
     let results = [fields(), vec![Field::new("a", DataType::Int64, true)]].concat();

@@ -130,6 +130,7 @@ fn asked(
         allowed: Interval(0),
         is_incremental: true,
         tells_spoilt: false,
+        partners: None,
         of_results: false,
         corrected: None,
     }
@@ -504,6 +505,7 @@ fn a_join_gives_the_pairs_of_nested_loops() {
             has_positions: seed % 2 == 0,
             allowed: Interval(0),
             index: *index,
+            tells_spoilt: false,
         };
         let make = || Box::new(IntervalJoin::new(parts(Arc::clone(&output))).unwrap()) as Box<dyn Operator>;
         let eager = || Box::new(EagerJoin::new(parts(with_op(&output))).unwrap()) as Box<dyn Operator>;

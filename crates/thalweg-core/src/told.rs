@@ -1,0 +1,128 @@
+//! How many results there are and how many of them are exact, by event time.
+//!
+//! Rows that come too late come many at once more often than not, so that results are spoilt where these were: what is made of several
+//! results is exact where all of them are, and an average over all times would not say how many that is.
+
+use std::collections::BTreeMap;
+
+/// There are at most about so many slices of time. (Tests have few.)
+const MOST: usize = if cfg!(test) { 4 } else { 512 };
+
+/// How wide a slice is at first, in microseconds.
+const NARROW: i64 = 1024;
+
+/// What is known of results, in slices of event time, which are the wider the more time there is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    width: i64,
+    slices: BTreeMap<i64, Count>,
+}
+
+/// Some results.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Count {
+    /// The rows that have them.
+    pub rows: f64,
+    /// Rows that came too late to have any.
+    pub late: f64,
+    /// How many results those that are not late should have.
+    pub all: f64,
+    /// How many of these are there, and right.
+    pub exact: f64,
+    /// How many are there that should not be.
+    pub wrong: f64,
+}
+
+impl Count {
+    fn add(&mut self, Self { rows, late, all, exact, wrong }: Self) {
+        self.rows += rows;
+        self.late += late;
+        self.all += all;
+        self.exact += exact;
+        self.wrong += wrong;
+    }
+
+    /// For each row that has results how many there should be, those that came too late among them.
+    pub fn should_be(&self) -> f64 {
+        if self.rows == 0.0 { 1.0 } else { (self.rows + self.late) / self.rows }
+    }
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self { width: NARROW, slices: BTreeMap::new() }
+    }
+}
+
+impl Told {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.slices.is_empty()
+    }
+
+    /// How wide a slice is, in microseconds.
+    pub fn width(&self) -> i64 {
+        self.width
+    }
+
+    /// The slices in their order: when each begins, and what is known of it.
+    pub fn slices(&self) -> impl Iterator<Item = (i64, &Count)> {
+        self.slices.iter().map(|(slice, count)| (slice.saturating_mul(self.width), count))
+    }
+
+    /// Adds what is known of this time.
+    pub fn add(&mut self, time: i64, count: Count) {
+        self.slices.entry(time.div_euclid(self.width)).or_default().add(count);
+        while self.slices.len() > MOST {
+            self.widen();
+        }
+    }
+
+    /// Adds what another instance knows.
+    pub fn merge(&mut self, other: &Self) {
+        while self.width < other.width {
+            self.widen();
+        }
+        other.slices().for_each(|(time, count)| self.add(time, *count));
+    }
+
+    /// Two slices each become one.
+    fn widen(&mut self) {
+        self.width = self.width.saturating_mul(2);
+        for (slice, count) in std::mem::take(&mut self.slices) {
+            self.slices.entry(slice.div_euclid(2)).or_default().add(count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(rows: i64) -> Count {
+        Count { rows: rows as f64, ..Count::default() }
+    }
+
+    #[test]
+    fn slices_get_wider_as_time_goes_on_and_nothing_is_lost() {
+        let mut told = Told::default();
+        (-10..30).for_each(|time| told.add(time * NARROW, rows(1)));
+        assert_eq!(told.width(), 16 * NARROW);
+        let slices: Vec<_> = told.slices().map(|(time, count)| (time / NARROW, count.rows)).collect();
+        assert_eq!(slices, [(-16, 10.0), (0, 16.0), (16, 14.0)]);
+    }
+
+    #[test]
+    fn what_instances_know_is_added_whoever_has_the_wider_slices() {
+        let [mut narrow, mut wide] = [Told::default(), Told::default()];
+        narrow.add(5 * NARROW, rows(1));
+        (0..8).for_each(|time| wide.add(time * NARROW, rows(10)));
+        let mut other = wide.clone();
+        other.merge(&narrow);
+        narrow.merge(&wide);
+        assert_eq!(narrow, other);
+        assert_eq!(narrow.slices().map(|(_, count)| count.rows).collect::<Vec<_>>(), [20.0, 20.0, 21.0, 20.0]);
+        let late = Count { rows: 2.0, late: 1.0, ..Count::default() };
+        assert_eq!((late.should_be(), Count::default().should_be()), (1.5, 1.0));
+    }
+}
