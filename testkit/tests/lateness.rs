@@ -170,9 +170,11 @@ fn whatever_results_are_made_of_as_many_are_exact_as_are_asked_for() {
         disordered(&memory, "r", 6, 30_000, disorder);
         for sql in [WINDOW, UNION, PAIRS, GROUPED, LAST] {
             for accuracy in [0.9, 0.99] {
-                let (good, said, _) = learnt(&memory, accuracy, sql);
-                assert!(good >= accuracy, "{name}, {sql}: {good} of {accuracy}");
-                assert!((said - good).abs() < (1.0 - accuracy) / 2.0, "{name}, {sql}: {said} said, {good} is true");
+                for sql in at_once(sql) {
+                    let (good, said, _) = learnt(&memory, accuracy, &sql);
+                    assert!(good >= accuracy, "{name}, {sql}: {good} of {accuracy}");
+                    assert!((said - good).abs() < (1.0 - accuracy) / 5.0, "{name}, {sql}: {said} said, {good} is true");
+                }
             }
         }
         // There a row that is late once is missing for ever.
@@ -209,14 +211,17 @@ fn what_is_said_of_a_sudden_growth_is_true() {
         let windows = [WINDOW, UNION, GROUPED, OF_SIZE, BEFORE, AT_MOST, LAST_ALONE].map(|sql| (sql, 0.0));
         // Rows that came too late are taken to have as many partners as those of their time; and what lacks rows is taken to be spread evenly
         // over what is made of it, at any one time.
-        let others = [PAIRS, FEW, CONDITION, LEFT_PAIRS, RIGHT_PAIRS, SEMI, ANTI].map(|sql| (sql, 0.15));
+        let others = [PAIRS, FEW, CONDITION, LEFT_PAIRS, RIGHT_PAIRS, SEMI, ANTI, LAST, BESIDE].map(|sql| (sql, 0.15));
         for (sql, closely) in windows.into_iter().chain(others) {
-            for sql in [sql, &format!("{sql} EMIT EAGER")] {
-                is_true(&memory, sql, closely);
-            }
+            at_once(sql).iter().for_each(|sql| is_true(&memory, sql, closely));
         }
-        [LAST, BESIDE].iter().for_each(|sql| is_true(&memory, sql, 0.15));
     }
+}
+
+/// The query, and the same with results at once if it can have them.
+fn at_once(sql: &str) -> Vec<String> {
+    let is_chained = [LAST, BESIDE].contains(&sql);
+    [Some(sql.to_string()), (!is_chained).then(|| format!("{sql} EMIT EAGER"))].into_iter().flatten().collect()
 }
 
 /// What is said of the results is true, as far as such a part of those that are not exact.

@@ -205,8 +205,6 @@ pub struct Search {
     pub visited: u64,
     /// Rows that belong to another one, each time they do: the pairs of a join, the rows in windows.
     pub found: u64,
-    /// Rows around which others were looked for, each time they were, where that may be more than once.
-    pub around: u64,
     /// How long, in event time, rows stayed after nobody could see them any more, at most.
     pub lag: Interval,
     /// The rows for which there are results; of pairs, those of the left side.
@@ -300,8 +298,7 @@ impl Search {
     }
 
     /// Adds what was looked at and found elsewhere; of both lags, and both numbers of keys, the larger one stays.
-    pub fn add(&mut self, Self { visited, found, around, lag, bases, seen, keys, ways }: Self) {
-        self.around += around;
+    pub fn add(&mut self, Self { visited, found, lag, bases, seen, keys, ways }: Self) {
         self.visited += visited;
         self.found += found;
         self.lag = self.lag.max(lag);

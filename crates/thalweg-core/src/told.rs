@@ -23,6 +23,8 @@ pub struct Told {
 pub struct Count {
     /// The rows that have them.
     pub rows: f64,
+    /// How many others were found for these.
+    pub found: f64,
     /// Rows that came too late to have any.
     pub late: f64,
     /// How many results those that are not late should have.
@@ -34,12 +36,18 @@ pub struct Count {
 }
 
 impl Count {
-    fn add(&mut self, Self { rows, late, all, exact, wrong }: Self) {
+    fn add(&mut self, Self { rows, found, late, all, exact, wrong }: Self) {
         self.rows += rows;
+        self.found += found;
         self.late += late;
         self.all += all;
         self.exact += exact;
         self.wrong += wrong;
+    }
+
+    /// How many others were found for each row, if there are any.
+    pub fn found_each(&self) -> Option<f64> {
+        (self.rows > 0.0).then(|| self.found / self.rows)
     }
 
     /// For each row that has results how many there should be, those that came too late among them.
@@ -63,6 +71,13 @@ impl Told {
     /// How wide a slice is, in microseconds.
     pub fn width(&self) -> i64 {
         self.width
+    }
+
+    /// All slices together.
+    pub fn sum(&self) -> Count {
+        let mut sum = Count::default();
+        self.slices.values().for_each(|count| sum.add(*count));
+        sum
     }
 
     /// The slices in their order: when each begins, and what is known of it.
@@ -121,6 +136,7 @@ mod tests {
         other.merge(&narrow);
         narrow.merge(&wide);
         assert_eq!(narrow, other);
+        assert_eq!(narrow.sum().rows, 81.0);
         assert_eq!(narrow.slices().map(|(_, count)| count.rows).collect::<Vec<_>>(), [20.0, 20.0, 21.0, 20.0]);
         let late = Count { rows: 2.0, late: 1.0, ..Count::default() };
         assert_eq!((late.should_be(), Count::default().should_be()), (1.5, 1.0));

@@ -3,6 +3,7 @@
 use thalweg_core::{
     Interval,
     operator::{MadeOf, Search},
+    told::Count,
 };
 
 use crate::metrics::NodeMetrics;
@@ -42,7 +43,7 @@ pub struct Results {
 }
 
 /// So many results tell of how many rows one is made.
-const ENOUGH_RESULTS: u64 = 4000;
+const ENOUGH_RESULTS: f64 = 4000.0;
 
 impl Results {
     /// What these nodes tell, each behind those whose results it takes.
@@ -51,7 +52,7 @@ impl Results {
         let rows = |(node, made_of): (&NodeMetrics, MadeOf)| match made_of {
             MadeOf::Pair => Some(2.0),
             MadeOf::Around { reach: None, .. } => Some(f64::INFINITY),
-            MadeOf::Around { has_itself, .. } if node.rows_out >= ENOUGH_RESULTS => {
+            MadeOf::Around { has_itself, .. } if results(node) >= ENOUGH_RESULTS => {
                 Some((found_each(node) + if has_itself { 0.0 } else { 1.0 }).max(1.0))
             }
             MadeOf::Around { .. } => None,
@@ -134,13 +135,12 @@ impl Exact {
 
     /// What is known of a node's results if all that they are made of is right.
     fn of(node: &NodeMetrics, made_of: MadeOf) -> Self {
-        if node.told.is_empty() {
+        let Some(told) = node.told.as_ref().filter(|told| !told.is_empty()) else {
             return Self { share: expected(node, made_of), slices: Vec::new() };
-        }
-        let (rows, all) =
-            node.told.slices().fold((0.0, 0.0), |(rows, all), (_, count)| (rows + count.rows, all + count.all));
-        let width = node.told.width();
-        let slices = node.told.slices().map(|(from, count)| {
+        };
+        let Count { rows, all, .. } = told.sum();
+        let width = told.width();
+        let slices = told.slices().map(|(from, count)| {
             // Rows that came too late would have had as many results as those beside them.
             let each = (count.all + MANY * all / f64::max(rows, 1.0)) / (count.rows + MANY);
             let all = count.all + count.late * each + count.wrong;
@@ -196,10 +196,15 @@ fn results_each(node: &NodeMetrics, made_of: MadeOf) -> f64 {
     }
 }
 
+/// How many results it is known of how many rows these are made: those that came out before it was final may have been made of fewer.
+fn results(node: &NodeMetrics) -> f64 {
+    node.told.as_ref().map_or(node.rows_out as f64, |told| told.sum().rows)
+}
+
 /// How many rows belong to each of its results.
 fn found_each(node: &NodeMetrics) -> f64 {
-    let results = if node.search.around > 0 { node.search.around } else { node.rows_out };
-    node.search.found as f64 / results.max(1) as f64
+    let told = node.told.as_ref().and_then(|told| told.sum().found_each());
+    told.unwrap_or(node.search.found as f64 / node.rows_out.max(1) as f64)
 }
 
 #[cfg(test)]
@@ -243,24 +248,25 @@ mod tests {
         let mut told = Told::default();
         for slice in 0..10 {
             let [rows, late, exact] = if slice == 3 { [rows, late, exact] } else { [1000.0, 0.0, 1000.0] };
-            told.add(slice * told.width(), Count { rows, late, all: rows, exact, wrong: 0.0 });
+            told.add(slice * told.width(), Count { rows, late, found: 2.0 * rows, all: rows, exact, wrong: 0.0 });
         }
         told
     }
 
     #[test]
     fn what_was_told_is_what_is() {
-        let node = NodeMetrics { told: told(800.0, 200.0, 500.0), ..node(WINDOW, 20_000, ONE_OF_TEN, ONE_OF_TEN) };
+        let node =
+            NodeMetrics { told: Some(told(800.0, 200.0, 500.0)), ..node(WINDOW, 20_000, ONE_OF_TEN, ONE_OF_TEN) };
         same(exact_share(&[node]).unwrap(), 0.95);
     }
 
     #[test]
     fn what_is_spoilt_at_one_time_spoils_what_is_made_of_it_then() {
         let width = Told::default().width();
-        let join = NodeMetrics { told: told(500.0, 500.0, 250.0), ..node(MadeOf::Pair, 10_000, NONE, NONE) };
+        let join = NodeMetrics { told: Some(told(500.0, 500.0, 250.0)), ..node(MadeOf::Pair, 10_000, NONE, NONE) };
         let of = |reach: i64, of_results| {
             let made_of = MadeOf::Around { has_itself: true, reach: Some(Interval(reach)), of_results };
-            NodeMetrics { told: told(500.0, 0.0, 400.0), ..node(made_of, 20_000, NONE, NONE) }
+            NodeMetrics { told: Some(told(500.0, 0.0, 400.0)), ..node(made_of, 20_000, NONE, NONE) }
         };
         // Half of the rows are missing then, and others are wrong.
         same(exact_share(&[join.clone(), of(0, false)]).unwrap(), 0.9 + 0.1 * 0.25 * 0.8);

@@ -372,7 +372,7 @@ impl Chain {
         if counters.made_of.get().is_some() {
             counters.searched.lock().add(link.output.take_search(), rows as u64);
             if let Some(told) = link.output.take_told() {
-                *counters.told.lock() = told;
+                *counters.told.lock() = Some(told);
             }
         }
         self.calls += 1;

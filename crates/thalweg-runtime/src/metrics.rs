@@ -118,8 +118,8 @@ pub struct NodeMetrics {
     pub search: Search,
     /// Of which rows its results are made, if it looks for such.
     pub made_of: Option<MadeOf>,
-    /// How many of its results are exact, where that is known.
-    pub told: Told,
+    /// How many of its results are exact, where it tells that.
+    pub told: Option<Told>,
     /// How often a result of a window without a beginning lacked a late row, in millionths.
     pub lacked: u128,
     /// How long the calls of each instance took, where that is measured.
@@ -219,8 +219,8 @@ pub struct NodeCounters {
     pub made_of: OnceLock<MadeOf>,
     /// What it looked at and found.
     pub searched: Mutex<Searched>,
-    /// How many of its results are exact, where that is known.
-    pub told: Mutex<Told>,
+    /// How many of its results are exact, where it tells that.
+    pub told: Mutex<Option<Told>>,
     /// What it held when the query was stopped.
     pub held: Mutex<Vec<Held>>,
 }
@@ -509,7 +509,9 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
         let Searched { search, lacked } = *node.searched.lock();
         all[at].search.add(search);
         all[at].lacked += lacked;
-        all[at].told.merge(&node.told.lock());
+        if let Some(told) = &*node.told.lock() {
+            all[at].told.get_or_insert_default().merge(told);
+        }
         all[at].held = Held::together(&[std::mem::take(&mut all[at].held), node.held.lock().clone()]);
     }
     all

@@ -159,13 +159,11 @@ impl Frame {
         (from.map_or(i64::MIN, |from| time.saturating_add(from.0)), time.saturating_add(to.0))
     }
 
-    /// How many rows that count it has at most, where that is so; `is_in_line` says whether the row itself is in line with those that it
-    /// sees.
-    pub fn size(&self, is_in_line: bool) -> Option<usize> {
+    /// How many rows it has at most, where that is so.
+    pub fn size(&self) -> Option<usize> {
         match self.bounds {
             FrameBounds::Rows { from: Some(from), to } => {
-                let own = usize::from(is_in_line && !self.excludes_time && self.sees_itself());
-                Some((from + own).saturating_sub(to.saturating_sub(1)))
+                Some((from + usize::from(self.sees_itself())).saturating_sub(to.saturating_sub(1)))
             }
             FrameBounds::Rows { from: None, .. } => None,
             FrameBounds::Range { .. } => self.most,

@@ -522,7 +522,7 @@ impl Operator for Over {
             let lag = self.expire()?;
             out.count_search(Search { lag, ..Search::default() });
             if self.reached >= self.goes_to {
-                self.tell_spoilt(self.goes_to == Timestamp::MAX, out);
+                self.tell_spoilt(self.final_before(), self.goes_to == Timestamp::MAX, out);
                 return Ok(Progress::Done);
             }
             self.advance()?;

@@ -56,7 +56,7 @@ pub struct Seen {
     pub from: i64,
     /// Up to when.
     pub to: i64,
-    /// How many rows it saw: it may say 1 for any number where that does not matter.
+    /// How many rows it saw.
     pub rows: u32,
 }
 
@@ -186,10 +186,15 @@ impl Spoilt {
 
     /// A row that is remembered in this place has other results now, of what it sees now.
     pub fn see_again(&mut self, place: usize, seen: Seen) {
+        let before = self.remembered[place];
+        let is_same = (before.seen.from, before.seen.to) == (seen.from, seen.to);
+        if is_same {
+            self.remembered[place].seen = seen;
+            return;
+        }
         let known = self.looked_for + self.new.len() as u64;
-        let key = self.remembered[place].key;
-        let lacks = self.lacking.get(&key).map_or(0, |times| between(times, seen).len() as u32);
-        self.remembered[place] = Remembered { key, seen, lacks, known };
+        let lacks = self.lacking.get(&before.key).map_or(0, |times| between(times, seen).len() as u32);
+        self.remembered[place] = Remembered { seen, lacks, known, ..before };
     }
 
     /// A row that is remembered in this place has seen one more.
@@ -239,10 +244,14 @@ impl Spoilt {
         let [asked, held] = self.pairs;
         let held = if asked == 0 { 1.0 } else { held as f64 / asked as f64 };
         let mut told = self.late.clone();
-        for Remembered { seen, lacks, .. } in &self.remembered {
+        // Of the others it is not known yet what they will see.
+        for Remembered { seen, lacks, .. } in
+            self.remembered.iter().filter(|row| are_all || row.seen.time < final_before.0)
+        {
+            let found = f64::from(seen.rows) * weight;
             let [all, exact, wrong] =
                 self.of.results(f64::from(seen.rows), f64::from(*lacks), held).map(|count| count * weight);
-            told.add(seen.time, Count { rows: weight, late: 0.0, all, exact, wrong });
+            told.add(seen.time, Count { rows: weight, found, late: 0.0, all, exact, wrong });
         }
         Some(told)
     }

@@ -234,7 +234,6 @@ impl Chunk {
     fn reset(&mut self, bases: &[Entry], asked: &Asked, kept: &Kept) -> Result<Vec<Amounts>> {
         self.rows.clear();
         self.rows.extend(bases.iter().map(|base| base.at));
-        self.search.around += bases.len() as u64;
         (self.done, self.given, self.is_swept, self.has_stood) = (0, 0, false, false);
         self.stands.clear();
         self.accumulators = asked.functions.iter().map(|function| function.accumulator()).collect::<Result<_>>()?;

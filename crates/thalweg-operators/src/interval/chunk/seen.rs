@@ -4,8 +4,8 @@ use super::{
     super::{
         asked::{Asked, Looked},
         entry::Entry,
-        frame::Spans,
-        lines::{Line, Lines},
+        frame::{Hole, Spans},
+        lines::Lines,
         spoilt::Seen,
     },
     Chunk,
@@ -16,39 +16,46 @@ impl Chunk {
     /// `chosen`, in their order.
     pub fn seen(&self, chosen: &[usize], bases: &[Entry], asked: &Asked, lines: &Lines) -> Vec<Seen> {
         let mut places = Vec::new();
-        if !chosen.is_empty() && asked.frames.iter().any(|looked| !looked.frame.is_of_times()) {
+        if !chosen.is_empty() {
             places.resize(self.order.len(), 0);
             self.order.iter().enumerate().for_each(|(place, number)| places[*number as usize] = place);
         }
+        let others = || asked.frames.iter().enumerate().filter(|(_, looked)| !looked.frame.is_of_the_row());
         let seen = |row: &usize| {
-            let base = &bases[*row];
-            between(base, asked, |frame, looked| {
-                oldest(looked, &self.spans[frame], places[self.given + row], base, lines.seen(base.key, frame))
-            })
+            let (base, place) = (&bases[*row], places[self.given + row]);
+            let seen = others().map(|(number, looked)| {
+                let spans = &self.spans[number];
+                let rows = found(looked, spans, place);
+                let (from, to) = looked.frame.spoilt_between(base.time);
+                let is_full = looked.frame.size().is_some_and(|size| rows >= size);
+                let first = || {
+                    let rows = lines.seen(base.key, number).rows();
+                    let seen = rows.get(spans.starts[place]..spans.ends[place]);
+                    seen.and_then(<[Entry]>::first).map_or(base.time, |first| first.time)
+                };
+                // One before the first row would not be among them.
+                let from = if is_full { first().saturating_add(1).max(from) } else { from };
+                Seen { time: base.time, from, to, rows: u32::try_from(rows).unwrap_or(u32::MAX) }
+            });
+            let both = |one: Seen, other: Seen| Seen {
+                from: one.from.min(other.from),
+                to: one.to.max(other.to),
+                rows: one.rows.max(other.rows),
+                ..one
+            };
+            seen.reduce(both).unwrap_or(Seen { time: base.time, from: 1, to: 0, rows: 1 })
         };
         chosen.iter().map(seen).collect()
     }
 }
 
-/// The same for one row, where it is known when the first row is of each frame that cannot have more: one before that would not be among them.
-fn between(base: &Entry, asked: &Asked, oldest: impl Fn(usize, &Looked) -> Option<i64>) -> Seen {
-    let others = asked.frames.iter().enumerate().filter(|(_, looked)| !looked.frame.is_of_the_row());
-    let between = others.map(|(number, looked)| {
-        let (from, to) = looked.frame.spoilt_between(base.time);
-        let oldest = if looked.frame.is_of_times() { None } else { oldest(number, looked) };
-        (oldest.map_or(from, |oldest| oldest.saturating_add(1).max(from)), to)
-    });
-    let (from, to) = between.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1))).unwrap_or((1, 0));
-    Seen { time: base.time, from, to, rows: 1 }
-}
-
-/// When the first row is that a row sees in a frame, which follow each other in this place, if it sees as many as there can be.
-fn oldest(looked: &Looked, spans: &Spans, place: usize, base: &Entry, line: &Line) -> Option<i64> {
-    let (start, end, [first, last]) = (spans.starts[place], spans.ends[place], &spans.holes);
-    let size = looked.frame.size(looked.has_base)?;
-    let left_out = first.get(place).zip(last.get(place)).map_or(0, |(first, last)| last - first);
-    let own = looked.frame.most.is_some() && looked.adds_own && spans.owns(place);
-    let seen = (end - start).saturating_sub(left_out) + usize::from(own);
-    let first = line.rows().get(start..end).and_then(<[Entry]>::first);
-    (seen >= size).then(|| first.map_or(base.time, |first| first.time))
+/// How many rows a row sees in a frame, that of this place.
+fn found(looked: &Looked, spans: &Spans, place: usize) -> usize {
+    let [first, last] = &spans.holes;
+    let left_out = match looked.hole {
+        Some(Hole::Itself) if first.is_empty() => 1,
+        _ => first.get(place).zip(last.get(place)).map_or(0, |(first, last)| last - first),
+    };
+    let own = usize::from(looked.adds_own && spans.owns(place));
+    (spans.ends[place] - spans.starts[place] + own).saturating_sub(left_out)
 }

@@ -268,6 +268,12 @@ impl EagerJoin {
         Ok((numbers, (0..rows).map(is_lonely).collect()))
     }
 
+    /// Says how many results are exact, if that is to be known; whether these are all.
+    fn tell(&mut self, are_all: bool, out: &mut Output) {
+        let told = self.told.as_mut().and_then(|told| told.tell(self.reached, are_all));
+        told.into_iter().for_each(|told| out.tell(told));
+    }
+
     /// Drops rows that find no partners any more; returns how long they were there for nobody.
     fn expire(&mut self) -> Interval {
         let ends = self.final_before();
@@ -343,6 +349,7 @@ impl Operator for EagerJoin {
                 index.insert(&others.map(|(row, _)| *row).collect::<Vec<_>>());
             }
         }
+        self.tell(false, out);
         self.resume(out)
     }
 
@@ -352,9 +359,7 @@ impl Operator for EagerJoin {
         out.hold(self.reached.min(left).min(right));
         let lag = self.expire();
         out.count_search(Search { lag, ..Search::default() });
-        let (reached, are_all) = (self.reached, frontier.combined() == Timestamp::MAX);
-        let told = self.told.as_mut().and_then(|told| told.spoilt.tell(reached, are_all));
-        told.into_iter().for_each(|told| out.tell(told));
+        self.tell(frontier.combined() == Timestamp::MAX, out);
         Ok(Progress::Done)
     }
 

@@ -302,6 +302,7 @@ impl Operator for EagerOver {
         if arrived.is_seen {
             self.insert(rows)?;
         }
+        self.over.tell_spoilt(self.settled, false, out);
         self.resume(out)
     }
 
@@ -369,7 +370,7 @@ impl Operator for EagerOver {
         if std::mem::take(&mut self.expires) {
             let lag = self.expire()?;
             out.count_search(Search { lag, ..Search::default() });
-            self.over.tell_spoilt(self.over.reached == Timestamp::MAX, out);
+            self.over.tell_spoilt(self.settled, self.over.reached == Timestamp::MAX, out);
         }
         Ok(Progress::Done)
     }

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, ops::Range};
 
 use arrow_array::{Array, ArrayRef};
-use thalweg_core::Result;
+use thalweg_core::{Interval, Result, Timestamp, told::Told};
 use thalweg_plan::node::{Distance, JoinKind};
 
 use super::super::{
@@ -80,6 +80,11 @@ impl Partners {
         if let Some(place) = self.watched.place(if self.base == 0 { left } else { right }) {
             self.spoilt.meet(place);
         }
+    }
+
+    /// What is known now, where rows before `reached` are late; as [`Spoilt::tell`].
+    pub fn tell(&mut self, reached: Timestamp, are_all: bool) -> Option<Told> {
+        self.spoilt.tell(reached.minus(Interval(self.distance.to.0.max(0))), are_all)
     }
 
     /// A row that lay there meets no partner any more: another one may lie there.

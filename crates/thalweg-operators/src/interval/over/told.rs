@@ -1,7 +1,7 @@
 //! How many results lack rows that came too late, as it is remembered and told.
 
 use arrow_array::{ArrayRef, cast::AsArray, types::Int64Type};
-use thalweg_core::{Output, Result};
+use thalweg_core::{Output, Result, Timestamp};
 
 use super::{
     super::{
@@ -55,16 +55,15 @@ impl Over {
         Ok(())
     }
 
-    /// Says how many results lack rows that came too late; whether these are all.
-    pub(in super::super) fn tell_spoilt(&mut self, are_all: bool, out: &mut Output) {
-        let final_before = self.final_before();
+    /// Says how many results lack rows that came too late, where those of rows before this time are final; whether these are all.
+    pub(in super::super) fn tell_spoilt(&mut self, final_before: Timestamp, are_all: bool, out: &mut Output) {
         let told = self.spoilt.as_mut().and_then(|spoilt| spoilt.tell(final_before, are_all));
         told.into_iter().for_each(|told| out.tell(told));
     }
 }
 
-/// Some rows saw others, or none: a column says how many each did.
+/// Some rows have partners, or none: a column says how many each has.
 pub(super) fn saw(seen: &mut [Seen], rows: &[usize], partners: &ArrayRef) {
     let partners = partners.as_primitive::<Int64Type>();
-    seen.iter_mut().zip(rows).for_each(|(seen, row)| seen.rows = u32::from(partners.value(*row) > 0));
+    seen.iter_mut().zip(rows).for_each(|(seen, row)| seen.rows *= u32::from(partners.value(*row) > 0));
 }
