@@ -66,7 +66,13 @@ fn disordered(memory: &Memory, stream: &str, seed: u64, count: i64, disorder: Di
 }
 
 /// What comes out: for each row, or pair of rows, by their numbers, what was found.
-fn answer(memory: &Memory, watermark: &str, options: &str, sql: &str) -> (HashMap<(i64, i64), i64>, Metrics) {
+fn answer(
+    memory: &Memory,
+    parallelism: usize,
+    watermark: &str,
+    options: &str,
+    sql: &str,
+) -> (HashMap<(i64, i64), i64>, Metrics) {
     let mut engine = Engine::with_connectors(vec![Arc::new(memory.clone())]);
     for stream in ["s", "r"] {
         let table = format!(
@@ -75,6 +81,7 @@ fn answer(memory: &Memory, watermark: &str, options: &str, sql: &str) -> (HashMa
         );
         engine.sql(&table).unwrap();
     }
+    engine.sql(&format!("SET 'parallelism' = '{parallelism}'")).unwrap();
     let mut query = engine.sql(sql).unwrap();
     let mut rows = HashMap::new();
     for batch in query.by_ref() {
@@ -132,10 +139,10 @@ const ANTI: &str = "SELECT a.n, 0, a.k FROM s a WHERE NOT EXISTS
 
 /// The share of results that are exact, of all that should be there or are, where streams learn by how much rows are late; and what is said of
 /// it.
-fn learnt(memory: &Memory, accuracy: f64, sql: &str) -> (f64, f64, Metrics) {
-    let (exact, metrics) = answer(memory, "ts", ", 'lateness' = '1 h'", sql);
+fn learnt(memory: &Memory, parallelism: usize, accuracy: f64, sql: &str) -> (f64, f64, Metrics) {
+    let (exact, metrics) = answer(memory, parallelism, "ts", ", 'lateness' = '1 h'", sql);
     assert_eq!((metrics.late_rows, metrics.lateness.len()), (0, 0), "{sql}");
-    let (found, metrics) = answer(memory, "ts", &format!(", 'accuracy' = '{accuracy}'"), sql);
+    let (found, metrics) = answer(memory, parallelism, "ts", &format!(", 'accuracy' = '{accuracy}'"), sql);
     let good = found.iter().filter(|(row, value)| exact.get(row) == Some(*value)).count();
     let all = exact.len() + found.keys().filter(|row| !exact.contains_key(row)).count();
     (good as f64 / all as f64, metrics.exact_share().unwrap(), metrics)
@@ -147,7 +154,7 @@ fn as_many_results_are_exact_as_are_asked_for_and_it_is_not_waited_much_longer()
         let memory = Memory::default();
         disordered(&memory, "s", seed, 120_000, exponential);
         disordered(&memory, "r", seed, 1, exponential);
-        let (good, said, metrics) = learnt(&memory, accuracy, WINDOW);
+        let (good, said, metrics) = learnt(&memory, 2, accuracy, WINDOW);
         assert!(good >= accuracy, "{good} of {accuracy}");
         assert!((said - good).abs() < (1.0 - accuracy) / 2.0, "{said} said, {good} is true");
         // Two hundred rows make a result, so that no more than that may be late by more. For the last one there are too few rows to
@@ -171,14 +178,14 @@ fn whatever_results_are_made_of_as_many_are_exact_as_are_asked_for() {
         for sql in [WINDOW, UNION, PAIRS, GROUPED, LAST] {
             for accuracy in [0.9, 0.99] {
                 for sql in at_once(sql) {
-                    let (good, said, _) = learnt(&memory, accuracy, &sql);
+                    let (good, said, _) = learnt(&memory, 2, accuracy, &sql);
                     assert!(good >= accuracy, "{name}, {sql}: {good} of {accuracy}");
                     assert!((said - good).abs() < (1.0 - accuracy) / 5.0, "{name}, {sql}: {said} said, {good} is true");
                 }
             }
         }
         // There a row that is late once is missing for ever.
-        let (good, said, _) = learnt(&memory, 0.9, WITHOUT_BEGINNING);
+        let (good, said, _) = learnt(&memory, 2, 0.9, WITHOUT_BEGINNING);
         assert!(good >= 0.9, "{name}, without a beginning: {good}");
         assert!((said - good).abs() < 0.001, "{name}, without a beginning: {said} said, {good} is true");
     }
@@ -194,7 +201,7 @@ fn rows_that_are_late_seldom_and_delays_that_grow_are_foreseen() {
             disordered(&memory, "s", seed, 30_000, disorder);
             disordered(&memory, "r", seed, 1, disorder);
             for sql in [LONG, WINDOW] {
-                let (good, said, _) = learnt(&memory, 0.9, sql);
+                let (good, said, _) = learnt(&memory, 2, 0.9, sql);
                 assert!(good >= 0.9, "{name}, seed {seed}, {sql}: {good}");
                 assert!((said - good).abs() < 0.001, "{name}, seed {seed}, {sql}: {said} said, {good} is true");
             }
@@ -204,7 +211,7 @@ fn rows_that_are_late_seldom_and_delays_that_grow_are_foreseen() {
 
 #[test]
 fn what_is_said_of_a_sudden_growth_is_true() {
-    for seed in 20..22 {
+    for (seed, parallelism) in [(20, 2), (21, 5)] {
         let memory = Memory::default();
         disordered(&memory, "s", seed, 30_000, jump);
         disordered(&memory, "r", seed + 100, 30_000, jump);
@@ -213,7 +220,7 @@ fn what_is_said_of_a_sudden_growth_is_true() {
         // over what is made of it, at any one time.
         let others = [PAIRS, FEW, CONDITION, LEFT_PAIRS, RIGHT_PAIRS, SEMI, ANTI, LAST, BESIDE].map(|sql| (sql, 0.15));
         for (sql, closely) in windows.into_iter().chain(others) {
-            at_once(sql).iter().for_each(|sql| is_true(&memory, sql, closely));
+            at_once(sql).iter().for_each(|sql| is_true(&memory, parallelism, sql, closely));
         }
     }
 }
@@ -225,8 +232,8 @@ fn at_once(sql: &str) -> Vec<String> {
 }
 
 /// What is said of the results is true, as far as such a part of those that are not exact.
-fn is_true(memory: &Memory, sql: &str, closely: f64) {
-    let (good, said, _) = learnt(memory, 0.9, sql);
+fn is_true(memory: &Memory, parallelism: usize, sql: &str, closely: f64) {
+    let (good, said, _) = learnt(memory, parallelism, 0.9, sql);
     assert!(good < 0.985, "{sql}: {good}, where few rows are late there is little to say");
     assert!((said - good).abs() < 0.001 + (1.0 - good) * closely, "{sql}: {said} said, {good} is true");
 }
@@ -236,7 +243,7 @@ fn what_is_said_to_be_late_is_late() {
     let memory = Memory::default();
     disordered(&memory, "s", 4, 120_000, exponential);
     disordered(&memory, "r", 4, 1, exponential);
-    let (declared, before) = answer(&memory, "ts - INTERVAL '0.5' SECOND", "", WINDOW);
-    let (said, after) = answer(&memory, "ts", ", 'lateness' = '500 ms'", WINDOW);
+    let (declared, before) = answer(&memory, 2, "ts - INTERVAL '0.5' SECOND", "", WINDOW);
+    let (said, after) = answer(&memory, 2, "ts", ", 'lateness' = '500 ms'", WINDOW);
     assert!(before.late_rows > 1000 && before.late_rows == after.late_rows && declared == said);
 }

@@ -523,7 +523,8 @@ impl State for EagerJoin {
         let indexes: usize = self.indexes.iter().map(|index| index.bytes()).sum();
         let new = (self.new.capacity() + self.found.rows.capacity()) * size_of::<Entry>();
         let lookups = self.lookups.capacity() * size_of::<Lookup>() + self.lonely.capacity() * size_of::<At>();
-        self.kept.bytes() + self.keys.bytes() + indexes + new + lookups
+        let told = self.told.as_ref().map_or(0, Partners::bytes);
+        self.kept.bytes() + self.keys.bytes() + indexes + new + lookups + told
     }
 
     fn held(&self) -> Vec<Held> {

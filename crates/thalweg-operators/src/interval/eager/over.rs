@@ -450,6 +450,7 @@ impl State for EagerOver {
     fn bytes(&self) -> usize {
         self.over.bytes()
             + self.answers.bytes()
+            + self.watched.bytes()
             + self.corrections.as_ref().map_or(0, Corrections::bytes)
             + [&self.put_off, &self.stale, &self.begun]
                 .map(|rows| rows.capacity() * size_of::<Entry>())

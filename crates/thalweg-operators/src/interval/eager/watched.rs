@@ -33,6 +33,11 @@ impl Watched {
         self.places.get(&at).copied()
     }
 
+    /// How many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        self.places.capacity() * size_of::<(At, usize)>() + self.rows.capacity() * size_of::<Option<At>>()
+    }
+
     /// The results of the row that lay there do not change any more: another one may lie there.
     pub fn leave(&mut self, at: At) {
         if let Some(place) = self.places.remove(&at) {
@@ -85,6 +90,11 @@ impl Partners {
     /// What is known now, where rows before `reached` are late; as [`Spoilt::tell`].
     pub fn tell(&mut self, reached: Timestamp, are_all: bool) -> Option<Told> {
         self.spoilt.tell(reached.minus(Interval(self.distance.to.0.max(0))), are_all)
+    }
+
+    /// How many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        self.spoilt.bytes() + self.watched.bytes()
     }
 
     /// A row that lay there meets no partner any more: another one may lie there.
