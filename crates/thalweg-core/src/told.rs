@@ -16,6 +16,7 @@ const NARROW: i64 = 1024;
 pub struct Told {
     width: i64,
     slices: BTreeMap<i64, Count>,
+    sum: Count,
 }
 
 /// Some results.
@@ -58,12 +59,12 @@ impl Count {
 
 impl Default for Told {
     fn default() -> Self {
-        Self { width: NARROW, slices: BTreeMap::new() }
+        Self { width: NARROW, slices: BTreeMap::new(), sum: Count::default() }
     }
 }
 
 impl Told {
-    /// Whether nothing is known.
+    /// Whether nothing is known of any time.
     pub fn is_empty(&self) -> bool {
         self.slices.is_empty()
     }
@@ -75,9 +76,7 @@ impl Told {
 
     /// All slices together.
     pub fn sum(&self) -> Count {
-        let mut sum = Count::default();
-        self.slices.values().for_each(|count| sum.add(*count));
-        sum
+        self.sum
     }
 
     /// The slices in their order: when each begins, and what is known of it.
@@ -87,10 +86,31 @@ impl Told {
 
     /// Adds what is known of this time.
     pub fn add(&mut self, time: i64, count: Count) {
+        self.sum.add(count);
         self.slices.entry(time.div_euclid(self.width)).or_default().add(count);
         while self.slices.len() > MOST {
             self.widen();
         }
+    }
+
+    /// Adds what is known of many times, where slices are as wide as this at least.
+    pub fn add_all(&mut self, width: i64, counts: impl Iterator<Item = (i64, Count)>) {
+        while self.width < width {
+            self.widen();
+        }
+        let counts: Vec<_> = counts.map(|(time, count)| (time.div_euclid(self.width), count)).collect();
+        let first = counts.iter().map(|(slice, _)| *slice).min().unwrap_or(0);
+        let mut together = vec![Count::default(); 4 * MOST];
+        let (mut far, width) = (Vec::new(), self.width);
+        for (slice, count) in counts {
+            match usize::try_from(slice - first).ok().and_then(|slice| together.get_mut(slice)) {
+                Some(slice) => slice.add(count),
+                None => far.push((slice, count)),
+            }
+        }
+        let near = together.into_iter().zip(first..).map(|(count, slice)| (slice, count));
+        let near = near.filter(|(_, count)| *count != Count::default());
+        near.chain(far).for_each(|(slice, count)| self.add(slice.saturating_mul(width), count));
     }
 
     /// Adds what another instance knows.
@@ -99,6 +119,11 @@ impl Told {
             self.widen();
         }
         other.slices().for_each(|(time, count)| self.add(time, *count));
+    }
+
+    /// Adds what another instance knows, but not of which time it is.
+    pub fn merge_sum(&mut self, other: &Self) {
+        self.sum.add(other.sum);
     }
 
     /// Two slices each become one.
@@ -132,6 +157,9 @@ mod tests {
         let [mut narrow, mut wide] = [Told::default(), Told::default()];
         narrow.add(5 * NARROW, rows(1));
         (0..8).for_each(|time| wide.add(time * NARROW, rows(10)));
+        let mut all = Told::default();
+        all.add_all(2 * NARROW, (0..8).map(|time| (time * NARROW, rows(10))));
+        assert_eq!(all, wide);
         let mut other = wide.clone();
         other.merge(&narrow);
         narrow.merge(&wide);

@@ -373,7 +373,7 @@ impl Counters {
 
     /// What is known of the query's results so far.
     pub fn results(&self) -> Results {
-        Results::of(&merged(&self.nodes.lock()))
+        Results::of(&merged(&self.nodes.lock(), Told::merge_sum))
     }
 
     /// Progress of one more source partition.
@@ -430,7 +430,7 @@ impl Counters {
     /// What has been counted so far.
     pub fn snapshot(&self) -> Metrics {
         let (state_bytes, _) = self.state();
-        let nodes = merged(&self.nodes.lock());
+        let nodes = merged(&self.nodes.lock(), Told::merge);
         let mut metrics = Metrics {
             rows_in: self.rows_in.load(Relaxed),
             rows_out: self.rows_out.load(Relaxed),
@@ -482,7 +482,7 @@ impl Counters {
     }
 }
 
-fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
+fn merged(nodes: &[Arc<NodeCounters>], merge: fn(&mut Told, &Told)) -> Vec<NodeMetrics> {
     let mut all: Vec<NodeMetrics> = Vec::new();
     for node in nodes {
         let at = all.iter().position(|known| known.label == node.label).unwrap_or_else(|| {
@@ -510,7 +510,7 @@ fn merged(nodes: &[Arc<NodeCounters>]) -> Vec<NodeMetrics> {
         all[at].search.add(search);
         all[at].lacked += lacked;
         if let Some(told) = &*node.told.lock() {
-            all[at].told.get_or_insert_default().merge(told);
+            merge(all[at].told.get_or_insert_default(), told);
         }
         all[at].held = Held::together(&[std::mem::take(&mut all[at].held), node.held.lock().clone()]);
     }

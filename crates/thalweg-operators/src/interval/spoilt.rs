@@ -93,6 +93,8 @@ pub struct Spoilt {
     pairs: [u64; 2],
     /// How many rows, of those and of these, there were when this was told.
     told: u64,
+    /// How wide slices of time were then.
+    width: i64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +125,7 @@ impl Spoilt {
             late: Told::default(),
             pairs: [0; 2],
             told: 0,
+            width: 0,
         }
     }
 
@@ -243,16 +246,17 @@ impl Spoilt {
         let weight = self.rows as f64 / self.remembered.len().max(1) as f64;
         let [asked, held] = self.pairs;
         let held = if asked == 0 { 1.0 } else { held as f64 / asked as f64 };
-        let mut told = self.late.clone();
         // Of the others it is not known yet what they will see.
-        for Remembered { seen, lacks, .. } in
-            self.remembered.iter().filter(|row| are_all || row.seen.time < final_before.0)
-        {
+        let known = self.remembered.iter().filter(|row| are_all || row.seen.time < final_before.0);
+        let counts = known.map(|Remembered { seen, lacks, .. }| {
             let found = f64::from(seen.rows) * weight;
             let [all, exact, wrong] =
                 self.of.results(f64::from(seen.rows), f64::from(*lacks), held).map(|count| count * weight);
-            told.add(seen.time, Count { rows: weight, found, late: 0.0, all, exact, wrong });
-        }
+            (seen.time, Count { rows: weight, found, late: 0.0, all, exact, wrong })
+        });
+        let mut told = self.late.clone();
+        told.add_all(self.width, counts);
+        self.width = told.width();
         Some(told)
     }
 
