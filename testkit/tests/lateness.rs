@@ -123,6 +123,8 @@ const AT_MOST: &str = "SELECT n, 0, sum(n) OVER w FROM s
     WINDOW w AS (UNION r PARTITION BY k ORDER BY ts ROWS_RANGE BETWEEN 3s PRECEDING AND CURRENT ROW MAXSIZE 20)";
 const LAST_ALONE: &str =
     "SELECT a.n, 0, coalesce(b.n, -1) FROM s a LAST JOIN r b ORDER BY b.ts ON a.k = b.k AND b.ts <= a.ts";
+const LAST_OF_SOME: &str = "SELECT a.n, 0, coalesce(b.n, -1) FROM s a LAST JOIN r b ORDER BY b.ts
+    ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '5' SECOND AND a.ts AND b.n % 7 < a.n % 7";
 const FEW: &str =
     "SELECT a.n, 0, count(*) FROM s a JOIN r b ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '0.04' SECOND AND a.ts
     GROUP BY a.n";
@@ -218,7 +220,8 @@ fn what_is_said_of_a_sudden_growth_is_true() {
         let windows = [WINDOW, UNION, GROUPED, OF_SIZE, BEFORE, AT_MOST, LAST_ALONE].map(|sql| (sql, 0.0));
         // Rows that came too late are taken to have as many partners as those of their time; and what lacks rows is taken to be spread evenly
         // over what is made of it, at any one time.
-        let others = [PAIRS, FEW, CONDITION, LEFT_PAIRS, RIGHT_PAIRS, SEMI, ANTI, LAST, BESIDE].map(|sql| (sql, 0.15));
+        let others = [PAIRS, FEW, CONDITION, LAST_OF_SOME, LEFT_PAIRS, RIGHT_PAIRS, SEMI, ANTI, LAST, BESIDE]
+            .map(|sql| (sql, 0.15));
         for (sql, closely) in windows.into_iter().chain(others) {
             at_once(sql).iter().for_each(|sql| is_true(&memory, parallelism, sql, closely));
         }

@@ -293,8 +293,8 @@ pub struct Pairs {
     pub condition: Option<Expr>,
     /// Whether it is for rows alone that see nothing in the frame before.
     pub is_alone: bool,
-    /// Whether the order in which aggregates see pairs is that of time, whatever they say of it.
-    pub in_order: bool,
+    /// Whether all aggregates are values of the last row in time that a row sees.
+    pub takes_last: bool,
 }
 
 /// From where to where a frame reaches.

@@ -77,6 +77,11 @@ impl Looked {
         self.paired.as_ref().is_some_and(|paired| paired.is_alone)
     }
 
+    /// Whether of all rows for which a condition holds the last one is looked for.
+    pub fn takes_last(&self) -> bool {
+        self.paired.as_ref().is_some_and(|paired| paired.takes_last)
+    }
+
     /// Whether a row that is not in the line of those that it sees is read as one of them, and not as one of a pair.
     pub fn reads_own(&self) -> bool {
         self.adds_own && self.paired.is_none()

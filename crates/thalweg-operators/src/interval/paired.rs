@@ -33,6 +33,8 @@ pub struct Paired {
     pub condition: Option<Arc<dyn Expression>>,
     /// Whether it is for rows alone that see nothing in the frame before: what is computed of the others may be no number.
     pub is_alone: bool,
+    /// Whether all of them are values of the last row that a row sees.
+    pub takes_last: bool,
     /// The aggregates, over these columns.
     pub calls: Vec<Call>,
 }
@@ -66,18 +68,7 @@ impl Paired {
         seen: &[At],
         (bases, groups): (&[Entry], &[u32]),
     ) -> Result<Pairs> {
-        let base = groups.iter().map(|number| bases[*number as usize]);
-        let at: Vec<At> = base.clone().map(|base| base.at).collect();
-        let column = |side: &Side, kind| match side {
-            Side::Seen(argument) => kept.gather(arguments[*argument], seen),
-            Side::Base(column) => match layout.place(*column)? {
-                Place::Time => times(base.clone().map(|base| base.time), kind),
-                Place::Kept(slot) => kept.gather(slot, &at),
-            },
-        };
-        let fields = self.schema.fields().iter();
-        let columns = self.columns.iter().zip(fields).map(|(side, field)| column(side, field.data_type()));
-        let batch = self.batch(columns.collect::<Result<_>>()?, seen.len())?;
+        let batch = self.pairs((layout, arguments), kept, seen, (bases, groups))?;
         let held = match &self.condition {
             Some(condition) => condition.select(&batch)?,
             None => None,
@@ -90,6 +81,43 @@ impl Paired {
             }
         };
         Ok(Pairs { values: Values::new(&[], &self.calls, &batch)?, groups })
+    }
+
+    /// For which of such pairs the condition holds.
+    ///
+    /// Errors: what the condition gives for a pair it cannot be computed for.
+    pub fn held(
+        &self,
+        kept_at: (&Layout, &[usize]),
+        kept: &Kept,
+        seen: &[At],
+        rows: (&[Entry], &[u32]),
+    ) -> Result<Vec<u32>> {
+        let batch = self.pairs(kept_at, kept, seen, rows)?;
+        let held = self.condition.as_ref().map_or(Ok(None), |condition| condition.select(&batch))?;
+        Ok(held.map_or_else(|| (0..seen.len() as u32).collect(), |held| held.rows().to_vec()))
+    }
+
+    /// The columns of such pairs.
+    fn pairs(
+        &self,
+        (layout, arguments): (&Layout, &[usize]),
+        kept: &Kept,
+        seen: &[At],
+        (bases, groups): (&[Entry], &[u32]),
+    ) -> Result<Batch> {
+        let base = groups.iter().map(|number| bases[*number as usize]);
+        let at: Vec<At> = base.clone().map(|base| base.at).collect();
+        let column = |side: &Side, kind| match side {
+            Side::Seen(argument) => kept.gather(arguments[*argument], seen),
+            Side::Base(column) => match layout.place(*column)? {
+                Place::Time => times(base.clone().map(|base| base.time), kind),
+                Place::Kept(slot) => kept.gather(slot, &at),
+            },
+        };
+        let fields = self.schema.fields().iter();
+        let columns = self.columns.iter().zip(fields).map(|(side, field)| column(side, field.data_type()));
+        self.batch(columns.collect::<Result<_>>()?, seen.len())
     }
 
     /// The arguments of one of the aggregates, of no pair.

@@ -84,7 +84,7 @@ impl Lowering<'_> {
                 beside.taken.iter().map(|field| field.name().clone()).enumerate().collect();
             let named = under_names(condition, &left, self.schema(&left).columns.as_ref(), &right, &names);
             let condition = Some(named.map_err(|error| diagnose::planning(error, self.words))?);
-            Ok::<_, Error>(Pairs { seen: beside.stand_ins.clone(), condition, in_order: true, ..Pairs::default() })
+            Ok::<_, Error>(Pairs { seen: beside.stand_ins.clone(), condition, takes_last: true, ..Pairs::default() })
         });
         let pairs = pairs.transpose()?;
         // Which row is the last one shows when the condition was asked.

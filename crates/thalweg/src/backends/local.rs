@@ -514,12 +514,13 @@ fn paired(pairs: &node::Pairs, calls: &[node::AggregateCall], first: &DFSchema, 
     let fields = read.iter().map(|column| first.field(*column).as_ref().clone().with_nullable(true)).collect();
     let columns = DFSchema::from_unqualified_fields(fields, Default::default());
     let columns = columns.map_err(|error| Error::bug(error.to_string()))?;
-    let compiled = |call| match pairs.in_order {
+    let compiled = |call| match pairs.takes_last {
         true => aggregate_in_order(call, &columns, exact_floats, &native).map(call_of),
         false => aggregate_call(call, &columns, exact_floats),
     };
     Ok(Paired {
         is_alone: pairs.is_alone,
+        takes_last: pairs.takes_last,
         columns: sides,
         condition: pairs.condition.as_ref().map(|condition| compile_expression(condition, &columns)).transpose()?,
         calls: calls.iter().map(compiled).collect::<Result<_>>()?,

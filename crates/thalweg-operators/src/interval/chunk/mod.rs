@@ -3,10 +3,12 @@
 //! * [`around`]: which rows they see, and what follows from that alone
 //! * [`settle`]: what is found of the rows of a key without looking at all rows of each window
 //! * [`stand`]: what is found from what earlier batches have left
+//! * [`behind`]: the last row for which a condition holds
 //! * [`results`]: what comes out
 //! * [`seen`]: when a row that comes too late would have changed that
 
 mod around;
+mod behind;
 mod results;
 mod seen;
 mod settle;
@@ -15,6 +17,7 @@ mod stand;
 use std::{collections::VecDeque, ops::Range};
 
 use around::Around;
+use behind::Behind;
 pub use results::{passed, times};
 use stand::Stands;
 use thalweg_core::{
@@ -83,6 +86,8 @@ pub struct Chunk {
     merged: Vec<usize>,
     /// Whether all was found from rows as they are sorted each time.
     is_swept: bool,
+    /// By frame what is looked for from behind.
+    behind: Vec<Behind>,
     /// Which rows have a pair that they are asked for, where that matters.
     have_pairs: Vec<bool>,
     /// By frame rows that are seen and not aggregated yet, for aggregates of each kind.
@@ -198,6 +203,7 @@ impl Chunk {
             self.look_around(Around { asked, frame, own: &own }, bases, lines);
             self.pick(frame, looked, bases, asked, lines);
         }
+        self.begin_behind(asked);
         Ok(())
     }
 
@@ -282,13 +288,21 @@ impl Chunk {
     ) -> Result<bool> {
         let looks = |frame: usize| {
             let looked = &asked.frames[frame];
-            looked.needs_all || looked.slides || !self.unsure[frame].are.is_empty()
+            !looked.takes_last() && (looked.needs_all || looked.slides || !self.unsure[frame].are.is_empty())
         };
         let frames: Vec<usize> = (0..asked.frames.len()).filter(|frame| looks(*frame)).collect();
         if frames.is_empty() {
             self.done = self.order.len();
         }
         let (mut left, mut near) = (TURN, vec![0..0; asked.frames.len()]);
+        for frame in 0..asked.frames.len() {
+            if !self.behind[frame].is_done() {
+                left = self.look_behind(frame, asked, lines, kept, bases, left)?;
+                if !self.behind[frame].is_done() {
+                    return Ok(false);
+                }
+            }
+        }
         if !std::mem::replace(&mut self.has_stood, true) {
             for frame in frames.iter().copied().filter(|frame| asked.frames[*frame].can_stand) {
                 let visited = self.stand((frame, &asked.frames[frame]), (asked, kept), lines)?;
@@ -423,7 +437,9 @@ impl Chunk {
         let seen = |seen: &Seen| seen.rows.capacity() * size_of::<At>() + seen.groups.capacity() * size_of::<u32>();
         let seen: usize = self.seen.iter().flatten().map(seen).sum();
         let stood: usize = self.stood.iter().map(Vec::capacity).sum();
+        let behind: usize = self.behind.iter().map(Behind::bytes).sum();
         stood
+            + behind
             + self.order.capacity() * size_of::<u32>()
             + self.rows.capacity() * size_of::<At>()
             + keys

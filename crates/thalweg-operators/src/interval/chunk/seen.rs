@@ -33,8 +33,9 @@ impl Chunk {
                     let seen = rows.get(spans.starts[place]..spans.ends[place]);
                     seen.and_then(<[Entry]>::first).map_or(base.time, |first| first.time)
                 };
-                // One before the first row would not be among them.
-                let from = if is_full { first().saturating_add(1).max(from) } else { from };
+                // One before the first row would not be among them, and one before the last one not the last.
+                let first = if is_full { Some(first()) } else { self.last(number, self.order[place]) };
+                let from = first.map_or(from, |first| first.saturating_add(1).max(from));
                 Seen { time: base.time, from, to, rows: u32::try_from(rows).unwrap_or(u32::MAX) }
             });
             let both = |one: Seen, other: Seen| Seen {
@@ -46,6 +47,11 @@ impl Chunk {
             seen.reduce(both).unwrap_or(Seen { time: base.time, from: 1, to: 0, rows: 1 })
         };
         chosen.iter().map(seen).collect()
+    }
+
+    /// When the last row is that a row of this number sees in a frame, where no more than that is asked.
+    fn last(&self, frame: usize, number: u32) -> Option<i64> {
+        self.behind.get(frame)?.times.get(number as usize).copied().flatten()
     }
 }
 

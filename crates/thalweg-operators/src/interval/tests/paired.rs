@@ -24,6 +24,7 @@ fn paired(column: Side, condition: bool, is_alone: bool) -> Option<Arc<Paired>> 
         columns: vec![Side::Base(2), column],
         condition: condition.then(|| Arc::new(LessOf(0, 1)) as _),
         is_alone,
+        takes_last: false,
         calls: calls().into_iter().take(2).map(over_second).collect(),
     }))
 }
