@@ -233,6 +233,18 @@ pub struct Distance {
     pub to: Interval,
 }
 
+impl JoinKind {
+    /// Whether rows of the left side (0) or the right one (1) come out where they have no partner.
+    pub fn comes_alone(self, side: usize) -> bool {
+        match self {
+            Self::Inner | Self::Semi => false,
+            Self::Left | Self::Anti => side == 0,
+            Self::Right => side == 1,
+            Self::Full => true,
+        }
+    }
+}
+
 impl Distance {
     /// How far the other side's rows lie behind this one's.
     pub fn mirrored(self) -> Self {

@@ -71,6 +71,15 @@ impl Input {
         batch.with_selection(Selection::new(late))
     }
 
+    /// How many of the rows of a batch that are not on time have keys that may equal others: no part of them is null. Guests are not counted,
+    /// and rows are whose keys cannot be computed.
+    pub fn late_with_keys(&self, batch: Batch, on_time: &Batch) -> u64 {
+        let late = self.late(batch, on_time);
+        let keys: Vec<ArrayRef> = self.keys.iter().filter_map(|key| key.evaluate(&late).ok()).collect();
+        let has_keys = |row: &&usize| keys.iter().all(|key| !key.is_null(**row));
+        late.rows().collect::<Vec<_>>()[late.own()].iter().filter(has_keys).count() as u64
+    }
+
     /// Copies of the selected rows, with their keys.
     pub fn taken(&self, batch: &Batch, spare: &mut Spare) -> Result<Taken> {
         let (arrivals, rows) = (self.arrivals(batch)?, selected(batch));

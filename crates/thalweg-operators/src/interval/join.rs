@@ -451,11 +451,14 @@ impl Operator for IntervalJoin {
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         let number = self.input_of[port];
         let input = &self.inputs[number];
-        let all = self.spoilt.is_some().then(|| batch.clone());
-        let (batch, came) = input.on_time(batch, self.reached, self.allowed)?;
+        let all = batch.clone();
+        let (batch, mut came) = input.on_time(batch, self.reached, self.allowed)?;
+        if came.late > 0 && !self.kind.comes_alone(number) {
+            came.late = input.late_with_keys(all.clone(), &batch);
+        }
         out.count_late(came.late as usize);
         out.count_search(Search::of_side(number, came));
-        if let (Some(spoilt), Some(all)) = (&mut self.spoilt, all) {
+        if let Some(spoilt) = &mut self.spoilt {
             spoilt.leave_out(input, all, &batch, (number != self.base, number == self.base))?;
         }
         let (is_base, is_full) = (number == self.base, self.is_full());

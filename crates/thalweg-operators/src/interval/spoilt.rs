@@ -165,7 +165,7 @@ impl Spoilt {
 
     /// Of a batch of an input others rows than these came too late, which others would have seen or which have results themselves.
     ///
-    /// Errors: what a key gives; those of hashing keys.
+    /// Errors: those of hashing keys.
     pub fn leave_out(
         &mut self,
         input: &Input,
@@ -178,8 +178,9 @@ impl Spoilt {
         }
         let late = input.late(batch, on_time);
         let times = input.arrivals(&late)?.times;
-        if are_seen {
-            self.miss(&Values::new(&input.keys, &[], &late)?.keys, &times)?;
+        // Nobody asks for the keys of rows that are dropped.
+        if are_seen && let Ok(Values { keys, .. }) = Values::new(&input.keys, &[], &late) {
+            self.miss(&keys, &times)?;
         }
         if are_bases {
             self.lose(&times[late.own()]);

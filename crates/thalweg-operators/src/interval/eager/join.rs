@@ -149,19 +149,9 @@ impl EagerJoin {
         [self.reached.minus(to), self.reached.plus(from)]
     }
 
-    /// Whether rows of an input come out where they have no partner.
-    fn comes_alone(&self, side: usize) -> bool {
-        match self.kind {
-            JoinKind::Inner | JoinKind::Semi => false,
-            JoinKind::Left | JoinKind::Anti => side == 0,
-            JoinKind::Right => side == 1,
-            JoinKind::Full => true,
-        }
-    }
-
     /// Whether a row of an input comes out as it is now, without a partner.
     fn is_alone(&self, side: usize, row: &Entry) -> bool {
-        self.comes_alone(side) && row.rank != GUEST && !self.kept.is_marked(row.at)
+        self.kind.comes_alone(side) && row.rank != GUEST && !self.kept.is_marked(row.at)
     }
 
     /// Whether something may come of a pair: it comes out, or a row of it that was alone is so no more.
@@ -313,9 +303,12 @@ impl Operator for EagerJoin {
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         self.side = self.input_of[port];
         let input = &self.inputs[self.side];
-        let all = self.told.is_some().then(|| batch.clone());
-        let (batch, came) = input.on_time(batch, self.reached, self.allowed)?;
-        if let (Some(Partners { spoilt, base, .. }), Some(all)) = (&mut self.told, all) {
+        let all = batch.clone();
+        let (batch, mut came) = input.on_time(batch, self.reached, self.allowed)?;
+        if came.late > 0 && !self.kind.comes_alone(self.side) {
+            came.late = input.late_with_keys(all.clone(), &batch);
+        }
+        if let Some(Partners { spoilt, base, .. }) = &mut self.told {
             spoilt.leave_out(input, all, &batch, (self.side != *base, self.side == *base))?;
         }
         out.count_late(came.late as usize);
