@@ -212,6 +212,12 @@ impl Asked {
         Ok(Self { functions, layout, frames, kinds, summed, is_base_seen })
     }
 
+    /// The frames for which arguments are computed when rows come.
+    pub fn computed(&self) -> impl Iterator<Item = &Frame> + Clone {
+        let computed = self.frames.iter().filter(|looked| looked.paired.is_none() && !looked.frame.is_of_the_row());
+        computed.map(|looked| &looked.frame)
+    }
+
     /// Of which rows each result is made, which may be results of others.
     pub fn made_of(&self, of_results: bool) -> MadeOf {
         MadeOf::Around {

@@ -1,11 +1,13 @@
 //! Aggregates over the rows around each row.
 
+mod faults;
 mod state;
 mod told;
 
 use std::{ops::Range, sync::Arc};
 
 use arrow_schema::{DataType, SchemaRef};
+use faults::{Faults, set_aside};
 use thalweg_core::{
     Batch, Frontier, Interval, KeyGroups, Operator, Output, Port, Progress, Result, Selection, State, Timestamp,
     operator::{Came, MadeOf, Search},
@@ -64,6 +66,8 @@ pub struct Over {
     goes_to: Timestamp,
     /// What rows come to that were seen for ever, and are gone.
     pub(super) past: Past,
+    /// Rows of other inputs for which an argument cannot be computed.
+    pub(super) faults: Faults,
     pub(super) kept: Kept,
     pub(super) lines: Lines,
     /// Rows that may be seen where they are not in lines, if that can be.
@@ -151,7 +155,7 @@ pub struct Corrected {
     pub columns: Vec<usize>,
 }
 
-pub(super) const VERSION: u16 = 4;
+pub(super) const VERSION: u16 = 5;
 
 /// So many rows are looked at together at first: nobody knows how much that takes.
 const AT_FIRST: usize = 128;
@@ -225,6 +229,7 @@ impl Over {
             allowed: allowed.0,
             reached: Timestamp::MIN,
             goes_to: Timestamp::MIN,
+            faults: Faults::default(),
             kept: Kept::default(),
             sweep,
             may_be_light,
@@ -260,6 +265,7 @@ impl Over {
         members.take(self.reached.0, due);
         bases.take(final_before.0, final_bases);
         sorter.sort(final_bases, By::Time, |rows| hashes(kept, rows), ready)?;
+        self.faults.check(&self.ready, self.asked.computed())?;
         self.is_swept = self.is_swept_at_once()?;
         if self.is_swept { Ok(()) } else { self.append() }
     }
@@ -367,6 +373,8 @@ impl Over {
 
     /// Drops rows that nobody will look at any more; returns how long they were there for nobody.
     pub(super) fn drop_unseen(&mut self) -> Result<Interval> {
+        let reach = self.asked.computed().map(|frame| frame.seen_from().1).reduce(|one, other| Some(one?.max(other?)));
+        self.faults.expire(self.reached.minus(Interval(self.ahead)).0, reach.unwrap_or(Some(0)));
         let Self { kept, lines, sweep, past, asked, back, spared, .. } = self;
         let mut lag = Interval::ZERO;
         if let Some(back) = back {
@@ -400,14 +408,16 @@ impl Over {
     /// Drops what nobody will look at any more; returns how long it was there for nobody.
     fn expire(&mut self) -> Result<Interval> {
         let lag = self.drop_unseen()?;
-        let Self { lines, sweep, past, members, bases, .. } = self;
+        let Self { lines, sweep, past, members, bases, faults, .. } = self;
         let swept = sweep.as_ref().map_or(&[][..], Sweep::rows);
         let waiting = members.rows() + bases.rows() + past.keys() + swept.len();
         if lines.is_sparse(waiting) {
             let mut is_wanted: Vec<bool> = (0..lines.keys() as u32).map(|key| past.has(key)).collect();
             members.iter().chain(bases.iter()).chain(swept).for_each(|entry| is_wanted[entry.key as usize] = true);
+            faults.keys().for_each(|key| is_wanted[key as usize] = true);
             let moved = lines.forget_keys(|key| is_wanted[key as usize]);
             past.renumber(&moved);
+            faults.renumber(&moved);
             let renumber = |entry: &mut Entry| {
                 entry.key = moved[entry.key as usize];
                 true
@@ -419,12 +429,30 @@ impl Over {
         Ok(lag)
     }
 
+    /// The rows of a batch of an input for which all arguments can be computed; the others are kept with what is wrong with them.
+    fn without_faults(&mut self, number: usize, batch: Batch) -> Result<Batch> {
+        let OverInput { input, calls } = &self.inputs[number];
+        let (rest, faults) = set_aside(batch.clone(), calls)?;
+        if faults.is_empty() {
+            return Ok(rest);
+        }
+        let rows = faults.iter().map(|(row, _)| *row).collect();
+        let batch = batch.with_selection(Selection::new(rows));
+        let (keys, times) = (Values::new(&input.keys, &[], &batch)?.keys, input.arrivals(&batch)?.times);
+        let keys = self.lines.encoder().encode(&keys, batch.len())?;
+        let numbers = self.lines.number(&keys, batch.len());
+        for ((key, time), (_, error)) in numbers.into_iter().zip(times.iter()).zip(faults) {
+            self.faults.put(key, *time, error);
+        }
+        Ok(rest)
+    }
+
     /// The rows of a batch that are on time, with what is kept of them.
     pub(super) fn arrive(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Option<Taken>> {
         let number = self.input_of[port];
-        let OverInput { input, calls } = &self.inputs[number];
         let (is_base, is_seen) = (number == 0, number != 0 || self.asked.is_base_seen);
         let all = self.spoilt.is_some().then(|| batch.clone());
+        let input = &self.inputs[number].input;
         let (batch, came) = input.on_time(batch, self.reached, self.allowed)?;
         out.count_late(came.late as usize);
         if let (Some(spoilt), Some(all)) = (&mut self.spoilt, all) {
@@ -434,22 +462,39 @@ impl Over {
         let keys = self.lines.keys() as u64;
         out.count_search(Search { bases: of(is_base), seen: of(is_seen), keys, ..Search::default() });
         let own = if is_base { batch.own() } else { 0..0 };
-        let uses = own.len() + if is_seen { batch.len() } else { 0 };
-        if uses == 0 {
+        if own.is_empty() && !(is_seen && !batch.is_empty()) {
             return Ok(None);
         }
-        let arrivals = input.arrivals(&batch)?;
-        let values = match is_base && !self.asked.layout.is_base_read {
-            false => Values::new(&input.keys, calls, &batch)?,
-            true => Values {
-                count: batch.len(),
-                keys: Values::new(&input.keys, &[], &batch)?.keys,
-                ..Values::new(&[], calls, &batch.clone().with_selection(Selection::new(Vec::new())))?
-            },
+        let is_read = !is_base || self.asked.layout.is_base_read;
+        let values = |over: &Self, batch: &Batch| {
+            let OverInput { input, calls } = &over.inputs[number];
+            match is_read {
+                true => Values::new(&input.keys, calls, batch),
+                false => Ok(Values {
+                    count: batch.len(),
+                    keys: Values::new(&input.keys, &[], batch)?.keys,
+                    ..Values::new(&[], calls, &batch.clone().with_selection(Selection::new(Vec::new())))?
+                }),
+            }
         };
+        let (batch, values) = match values(self, &batch) {
+            Ok(found) => (batch, found),
+            // Of rows that nobody sees nothing is asked.
+            Err(_) if !is_base => {
+                let batch = self.without_faults(number, batch)?;
+                let found = values(self, &batch)?;
+                (batch, found)
+            }
+            Err(error) => return Err(error),
+        };
+        if batch.is_empty() {
+            return Ok(None);
+        }
+        let arrivals = self.inputs[number].input.arrivals(&batch)?;
         let keys = self.lines.encoder().encode(&values.keys, values.count)?;
         let keys = self.lines.number(&keys, values.count);
         let columns = self.asked.layout.columns(values, &batch, is_base, &mut self.kept.spare)?;
+        let uses = own.len() + if is_seen { batch.len() } else { 0 };
         let batch = self.kept.keep(columns, uses);
         let rank = if is_base { BASE } else { number as u32 };
         Ok(Some(Taken { bases: own, is_seen, batch, keys, arrivals, rank }))

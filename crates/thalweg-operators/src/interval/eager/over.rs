@@ -272,8 +272,10 @@ impl EagerOver {
                 .chain(&self.stale)
                 .chain(&self.begun)
                 .for_each(|entry| is_wanted[entry.key as usize] = true);
+            over.faults.keys().for_each(|key| is_wanted[key as usize] = true);
             let moved = over.lines.forget_keys(|key| is_wanted[key as usize]);
             over.past.renumber(&moved);
+            over.faults.renumber(&moved);
             answers.renumber(&moved);
             let all = self.put_off.iter_mut().chain(&mut self.stale).chain(&mut self.begun);
             all.for_each(|entry| entry.key = moved[entry.key as usize]);
@@ -292,8 +294,14 @@ impl Operator for EagerOver {
             Some(corrections) => corrections.put(batch)?,
             None => batch,
         };
-        let Some(arrived) = self.over.arrive(port, batch, out)? else { return self.resume(out) };
+        let arrived = self.over.arrive(port, batch, out)?;
+        let Over { faults, asked, .. } = &mut self.over;
+        if faults.take_new() {
+            faults.check(self.answers.iter(), asked.computed())?;
+        }
+        let Some(arrived) = arrived else { return self.resume(out) };
         let rows: Vec<Entry> = arrived.rows().entries().collect();
+        faults.check(&rows[arrived.bases.clone()], asked.computed())?;
         self.come += rows.len();
         // Rows that came together see each other from the first.
         self.over.ready.extend(&rows[arrived.bases.clone()]);

@@ -44,6 +44,7 @@ impl Over {
             let is_here = |key: u32| has_members && places[key as usize] == Some(place);
             self.past.save(is_here, &self.lines, &self.asked, &mut snapshot)?;
             light::save(&self.lines, is_here, self.asked.kinds.len(), &mut snapshot)?;
+            self.faults.save(is_here, &self.lines, &mut snapshot)?;
             Ok(snapshot)
         });
         saved.collect()
@@ -56,7 +57,8 @@ impl Over {
 
     /// Drops all there is of keys that have a place.
     pub(in super::super) fn drop_placed(&mut self, places: &[Option<usize>]) -> Result<()> {
-        let Self { kept, lines, sweep, past, members, bases, .. } = self;
+        let Self { kept, lines, sweep, past, members, bases, faults, .. } = self;
+        faults.forget(|key| places[key as usize].is_some());
         lines.forget(|key| places[key as usize].is_some(), |at| kept.release(at));
         let mut stays = |entry: &mut Entry| {
             let stays = places[entry.key as usize].is_none();
@@ -113,6 +115,7 @@ impl Over {
             light::load(&rows, key_columns, self.asked.kinds.len(), &mut self.lines)?;
             self.due = due;
         }
+        self.faults.load(snapshot, key_columns, &mut self.lines)?;
         match &mut self.sweep {
             Some(sweep) if sweep.is_on() => sweep.put(&mut self.due),
             _ => self.append()?,
@@ -167,6 +170,7 @@ impl State for Over {
             + self.lines.bytes()
             + self.sweep.as_ref().map_or(0, Sweep::bytes)
             + self.past.bytes()
+            + self.faults.bytes()
             + waiting
             + entries * size_of::<Entry>()
             + self.sorter.bytes()
