@@ -462,7 +462,7 @@ impl Over {
         let keys = self.lines.keys() as u64;
         out.count_search(Search { bases: of(is_base), seen: of(is_seen), keys, ..Search::default() });
         let own = if is_base { batch.own() } else { 0..0 };
-        if own.is_empty() && !(is_seen && !batch.is_empty()) {
+        if own.is_empty() && (!is_seen || batch.is_empty()) {
             return Ok(None);
         }
         let is_read = !is_base || self.asked.layout.is_base_read;
