@@ -134,6 +134,8 @@ const LEFT_PAIRS: &str = "SELECT a.n, coalesce(b.n, -1), a.k FROM s a LEFT JOIN 
     ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '0.1' SECOND AND a.ts + INTERVAL '0.02' SECOND";
 const RIGHT_PAIRS: &str = "SELECT coalesce(a.n, -1), b.n, b.k FROM s a RIGHT JOIN r b
     ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '0.1' SECOND AND a.ts AND a.n % 3 < b.n % 3";
+const BOTH_PAIRS: &str = "SELECT coalesce(a.n, -1), coalesce(b.n, -1), 0 FROM s a FULL JOIN r b
+    ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '0.02' SECOND AND a.ts + INTERVAL '0.01' SECOND";
 const SEMI: &str = "SELECT a.n, 0, a.k FROM s a WHERE EXISTS
     (SELECT 1 FROM r b WHERE a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '0.2' SECOND AND a.ts)";
 const ANTI: &str = "SELECT a.n, 0, a.k FROM s a WHERE NOT EXISTS
@@ -220,8 +222,9 @@ fn what_is_said_of_a_sudden_growth_is_true() {
         let windows = [WINDOW, UNION, GROUPED, OF_SIZE, BEFORE, AT_MOST, LAST_ALONE].map(|sql| (sql, 0.0));
         // Rows that came too late are taken to have as many partners as those of their time; and what lacks rows is taken to be spread evenly
         // over what is made of it, at any one time.
-        let others = [PAIRS, FEW, CONDITION, LAST_OF_SOME, LEFT_PAIRS, RIGHT_PAIRS, SEMI, ANTI, LAST, BESIDE]
-            .map(|sql| (sql, 0.15));
+        let others =
+            [PAIRS, FEW, CONDITION, LAST_OF_SOME, LEFT_PAIRS, RIGHT_PAIRS, BOTH_PAIRS, SEMI, ANTI, LAST, BESIDE]
+                .map(|sql| (sql, 0.15));
         for (sql, closely) in windows.into_iter().chain(others) {
             at_once(sql).iter().for_each(|sql| is_true(&memory, parallelism, sql, closely));
         }

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 /// There are at most about so many slices of time. (Tests have few.)
 const MOST: usize = if cfg!(test) { 4 } else { 512 };
 
+/// So many rows of a slice tell of it as much as all others do.
+const MANY: f64 = 100.0;
+
 /// How wide a slice is at first, in microseconds.
 const NARROW: i64 = 1024;
 
@@ -30,18 +33,21 @@ pub struct Count {
     pub late: f64,
     /// How many results those that are not late should have.
     pub all: f64,
-    /// How many of these are there, and right.
+    /// How many results there should be besides, of rows that are not counted here.
+    pub besides: f64,
+    /// How many of all these are there, and right.
     pub exact: f64,
     /// How many are there that should not be.
     pub wrong: f64,
 }
 
 impl Count {
-    fn add(&mut self, Self { rows, found, late, all, exact, wrong }: Self) {
+    fn add(&mut self, Self { rows, found, late, all, besides, exact, wrong }: Self) {
         self.rows += rows;
         self.found += found;
         self.late += late;
         self.all += all;
+        self.besides += besides;
         self.exact += exact;
         self.wrong += wrong;
     }
@@ -82,6 +88,23 @@ impl Told {
     /// The slices in their order: when each begins, and what is known of it.
     pub fn slices(&self) -> impl Iterator<Item = (i64, &Count)> {
         self.slices.iter().map(|(slice, count)| (slice.saturating_mul(self.width), count))
+    }
+
+    /// How many results there should be of some of these rows: those that came too late would have had as many as those beside them.
+    pub fn should_have(&self, count: &Count) -> f64 {
+        let all = self.sum.all / f64::max(self.sum.rows, 1.0);
+        let each = (count.all + MANY * all) / (count.rows + MANY);
+        count.all + count.late * each + count.besides
+    }
+
+    /// The same results, as if no row had them: those of rows that others stand for.
+    pub fn of_no_rows(&self) -> Self {
+        let mut told = Self { width: self.width, ..Self::default() };
+        for (time, count) in self.slices() {
+            let (besides, Count { exact, wrong, .. }) = (self.should_have(count), *count);
+            told.add(time, Count { besides, exact, wrong, ..Count::default() });
+        }
+        told
     }
 
     /// Adds what is known of this time.
@@ -166,7 +189,10 @@ mod tests {
         assert_eq!(narrow, other);
         assert_eq!(narrow.sum().rows, 81.0);
         assert_eq!(narrow.slices().map(|(_, count)| count.rows).collect::<Vec<_>>(), [20.0, 20.0, 21.0, 20.0]);
-        let late = Count { rows: 2.0, late: 1.0, ..Count::default() };
+        let late = Count { rows: 100.0, late: 50.0, all: 300.0, ..Count::default() };
+        let mut told = Told::default();
+        told.add(7, late);
+        assert_eq!(told.of_no_rows().sum(), Count { besides: 450.0, ..Count::default() });
         assert_eq!((late.should_be(), Count::default().should_be()), (1.5, 1.0));
     }
 }

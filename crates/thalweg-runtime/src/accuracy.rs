@@ -3,7 +3,6 @@
 use thalweg_core::{
     Interval,
     operator::{MadeOf, Search},
-    told::Count,
 };
 
 use crate::metrics::NodeMetrics;
@@ -99,9 +98,6 @@ struct Slice {
     should_be: f64,
 }
 
-/// So many rows of a slice tell of it as much as all others do.
-const MANY: f64 = 100.0;
-
 /// No share counts as less: of nothing there is no logarithm.
 const LEAST: f64 = 1e-9;
 
@@ -138,12 +134,9 @@ impl Exact {
         let Some(told) = node.told.as_ref().filter(|told| !told.is_empty()) else {
             return Self { share: expected(node, made_of), slices: Vec::new() };
         };
-        let Count { rows, all, .. } = told.sum();
         let width = told.width();
         let slices = told.slices().map(|(from, count)| {
-            // Rows that came too late would have had as many results as those beside them.
-            let each = (count.all + MANY * all / f64::max(rows, 1.0)) / (count.rows + MANY);
-            let all = count.all + count.late * each + count.wrong;
+            let all = told.should_have(count) + count.wrong;
             Slice {
                 at: from.saturating_add(width / 2),
                 all,
@@ -248,7 +241,10 @@ mod tests {
         let mut told = Told::default();
         for slice in 0..10 {
             let [rows, late, exact] = if slice == 3 { [rows, late, exact] } else { [1000.0, 0.0, 1000.0] };
-            told.add(slice * told.width(), Count { rows, late, found: 2.0 * rows, all: rows, exact, wrong: 0.0 });
+            told.add(
+                slice * told.width(),
+                Count { rows, late, found: 2.0 * rows, all: rows, exact, ..Count::default() },
+            );
         }
         told
     }

@@ -24,7 +24,7 @@ use super::{
     order::{By, Sorter},
     pairs::{self, Condition, Pairs},
     places::{of_content, ordered},
-    spoilt::{Of, Seen, Spoilt},
+    spoilt::{OfJoin, Seen},
     waiting::{STEPS, Waiting, next},
 };
 use crate::aggregate::groups::KeyEncoder;
@@ -71,15 +71,15 @@ pub struct IntervalJoin {
     sorted: Vec<Entry>,
     /// Base rows that are joined next, in the order of time.
     ready: VecDeque<Entry>,
-    /// How many members of the first of them were looked at, and how many of these are its partners.
-    begun: (usize, u32),
+    /// How many members of the first of them were looked at; and of those of which it was asked how many are its partners, and how many these are.
+    begun: (usize, [u32; 2]),
     /// Of a full join: all members, in the order of time, until no base row can see them.
     leaving: VecDeque<Entry>,
     sorter: Sorter,
     /// How many rows were looked at since this was last told.
     visited: u64,
     /// Which results lack rows that came too late, if that is asked for.
-    spoilt: Option<Spoilt>,
+    spoilt: Option<OfJoin>,
 }
 
 /// How an [`IntervalJoin`] is made.
@@ -135,8 +135,11 @@ struct Joined {
     rows: Vec<[Option<Entry>; 2]>,
     /// How many candidates are pairs.
     pairs: u64,
-    /// Base rows that have met all their members, and how many partners each has, if somebody wants to know.
-    ended: Vec<(Entry, u32)>,
+    /// Base rows that have met all their members, and how many partners each has, of how many of which that was asked; if somebody wants to
+    /// know.
+    ended: Vec<(Entry, [u32; 2])>,
+    /// The same of members that no base row can see any more.
+    left: Vec<(Entry, [u32; 2])>,
     /// Rows that are wanted once less.
     gone: Vec<At>,
 }
@@ -178,11 +181,11 @@ impl IntervalJoin {
             final_bases: Due::default(),
             sorted: Vec::new(),
             ready: VecDeque::new(),
-            begun: (0, 0),
+            begun: (0, [0; 2]),
             leaving: VecDeque::new(),
             sorter: Sorter::default(),
             visited: 0,
-            spoilt: parts.tells_spoilt.then(|| Spoilt::new(Of::Join(kind), Some(distance.from.0.saturating_neg()))),
+            spoilt: parts.tells_spoilt.then(|| OfJoin::new(kind, distance)),
         })
     }
 
@@ -294,6 +297,7 @@ impl IntervalJoin {
                 Candidate::Pair(base, member) => {
                     let is_partner = pairs::holds(holds.as_ref(), pair);
                     pair += 1;
+                    self.begun.1[1] = self.begun.1[1].saturating_add(u32::from(holds.is_some()));
                     if !is_partner {
                         continue;
                     }
@@ -304,8 +308,8 @@ impl IntervalJoin {
                         continue;
                     }
                     joined.pairs += 1;
-                    let is_first = self.begun.1 == 0;
-                    self.begun.1 = self.begun.1.saturating_add(1);
+                    let is_first = self.begun.1[0] == 0;
+                    self.begun.1[0] = self.begun.1[0].saturating_add(1);
                     match self.kind {
                         JoinKind::Semi if is_first => joined.put(Some(base), None),
                         JoinKind::Semi | JoinKind::Anti => {}
@@ -315,7 +319,7 @@ impl IntervalJoin {
                 Candidate::End(base) => {
                     let partners = std::mem::take(&mut self.begun.1);
                     let is_wanted = !matches!(self.kind, JoinKind::Inner | JoinKind::Semi) && base.rank != GUEST;
-                    if is_wanted && partners == 0 {
+                    if is_wanted && partners[0] == 0 {
                         joined.put(Some(base), None);
                     }
                     if self.spoilt.is_some() && base.rank != GUEST {
@@ -324,8 +328,12 @@ impl IntervalJoin {
                     joined.gone.push(base.at);
                 }
                 Candidate::Left(member) => {
-                    if !self.kept.is_marked(member.at) {
+                    let has_partner = self.kept.is_marked(member.at);
+                    if !has_partner {
                         joined.put(None, Some(member));
+                    }
+                    if self.spoilt.is_some() {
+                        joined.left.push((*member, [u32::from(has_partner), 0]));
                     }
                     joined.gone.push(member.at);
                 }
@@ -336,20 +344,23 @@ impl IntervalJoin {
 }
 
 impl IntervalJoin {
-    /// Remembers what some of these base rows have seen, which have so many partners.
-    fn remember(&mut self, ended: &[(Entry, u32)]) -> Result<()> {
-        let Some(spoilt) = self.spoilt.as_mut() else { return Ok(()) };
-        let chosen = spoilt.choose(ended.len());
-        if chosen.is_empty() {
-            return Ok(());
+    /// Remembers what some rows have seen that met all others.
+    fn remember(&mut self, joined: &Joined) -> Result<()> {
+        let Some(OfJoin { bases, others, .. }) = self.spoilt.as_mut() else { return Ok(()) };
+        let sides =
+            [(Some(bases), &joined.ended, self.distance), (others.as_mut(), &joined.left, self.distance.mirrored())];
+        for (spoilt, rows, distance) in sides {
+            let Some(spoilt) = spoilt else { continue };
+            let chosen: Vec<_> = spoilt.choose(rows.len()).into_iter().map(|row| rows[row]).collect();
+            if chosen.is_empty() {
+                continue;
+            }
+            let seen = chosen.iter().map(|(Entry { time, key, .. }, rows)| {
+                Seen::within(distance, *time, *rows, self.has_null[*key as usize])
+            });
+            let seen: Vec<Seen> = seen.collect();
+            spoilt.remember(&self.lines.columns(chosen.iter().map(|(row, _)| row.key).collect())?, &seen)?;
         }
-        let seen = chosen.iter().map(|row| {
-            let (Entry { time, key, .. }, rows) = ended[*row];
-            Seen::within(self.distance, time, rows, self.has_null[key as usize])
-        });
-        let seen: Vec<Seen> = seen.collect();
-        let keys = self.lines.columns(chosen.iter().map(|row| ended[*row].0.key).collect())?;
-        spoilt.remember(&keys, &seen)?;
         Ok(())
     }
 
@@ -459,7 +470,7 @@ impl Operator for IntervalJoin {
         out.count_late(came.late as usize);
         out.count_search(Search::of_side(number, came));
         if let Some(spoilt) = &mut self.spoilt {
-            spoilt.leave_out(input, all, &batch, (number != self.base, number == self.base))?;
+            spoilt.leave_out(input, &all, &batch, number == self.base)?;
         }
         let (is_base, is_full) = (number == self.base, self.is_full());
         let (own, count) = (batch.own(), batch.len());
@@ -508,7 +519,7 @@ impl Operator for IntervalJoin {
             let (candidates, are_all) = self.look();
             left = left.saturating_sub(candidates.len());
             let joined = self.join(&candidates)?;
-            self.remember(&joined.ended)?;
+            self.remember(&joined)?;
             out.count_search(Search {
                 visited: std::mem::take(&mut self.visited),
                 found: joined.pairs,

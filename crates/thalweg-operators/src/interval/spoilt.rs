@@ -58,13 +58,15 @@ pub struct Seen {
     pub to: i64,
     /// How many rows it saw.
     pub rows: u32,
+    /// Of so many a condition was asked, which held for those; 0 where that is not known, or none was asked.
+    pub asked: u32,
 }
 
 impl Seen {
     /// What a row has seen that is joined with others so far behind it, unless a part of its key is null, which equals nothing.
-    pub fn within(Distance { from, to }: Distance, time: i64, rows: u32, is_null: bool) -> Self {
+    pub fn within(Distance { from, to }: Distance, time: i64, [rows, asked]: [u32; 2], is_null: bool) -> Self {
         let (from, to) = if is_null { (1, 0) } else { (time.saturating_add(from.0), time.saturating_add(to.0)) };
-        Self { time, from, to, rows }
+        Self { time, from, to, rows, asked }
     }
 }
 
@@ -201,6 +203,12 @@ impl Spoilt {
         self.remembered[place] = Remembered { seen, lacks, known, ..before };
     }
 
+    /// Of a row that is remembered in this place and another one a condition was asked.
+    pub fn ask_one(&mut self, place: usize) {
+        let asked = &mut self.remembered[place].seen.asked;
+        *asked = asked.saturating_add(1);
+    }
+
     /// A row that is remembered in this place has seen one more.
     pub fn meet(&mut self, place: usize) {
         let rows = &mut self.remembered[place].seen.rows;
@@ -246,14 +254,19 @@ impl Spoilt {
         self.told = known;
         let weight = self.rows as f64 / self.remembered.len().max(1) as f64;
         let [asked, held] = self.pairs;
-        let held = if asked == 0 { 1.0 } else { held as f64 / asked as f64 };
+        let all_held = if asked == 0 { 1.0 } else { held as f64 / asked as f64 };
+        // It may hold for all others of one row and for none of another's: what is known of all counts as one pair.
+        let held = |seen: &Seen| match seen.asked {
+            0 => all_held,
+            asked => ((f64::from(seen.rows) + all_held) / (f64::from(asked) + 1.0)).min(1.0),
+        };
         // Of the others it is not known yet what they will see.
         let known = self.remembered.iter().filter(|row| are_all || row.seen.time < final_before.0);
         let counts = known.map(|Remembered { seen, lacks, .. }| {
             let found = f64::from(seen.rows) * weight;
             let [all, exact, wrong] =
-                self.of.results(f64::from(seen.rows), f64::from(*lacks), held).map(|count| count * weight);
-            (seen.time, Count { rows: weight, found, late: 0.0, all, exact, wrong })
+                self.of.results(f64::from(seen.rows), f64::from(*lacks), held(seen)).map(|count| count * weight);
+            (seen.time, Count { rows: weight, found, all, exact, wrong, ..Count::default() })
         });
         let mut told = self.late.clone();
         told.add_all(self.width, counts);
@@ -322,6 +335,62 @@ impl Spoilt {
         self.remembered.capacity() * size_of::<Remembered>()
             + self.lacking.len() * of_key
             + self.new.capacity() * size_of::<(u64, i64)>()
+    }
+}
+
+/// Which pairs of a join are there, and which rows without a partner.
+#[derive(Debug)]
+pub struct OfJoin {
+    /// Of the side that comes out alone where it has no partner, or the left one.
+    pub bases: Spoilt,
+    /// Of a full join also of the other one: which of its rows are alone.
+    pub others: Option<Spoilt>,
+    /// What was told of them.
+    told: [Told; 2],
+}
+
+impl OfJoin {
+    /// Of a join of this kind, where others lie so far behind the base rows.
+    pub fn new(kind: JoinKind, distance: Distance) -> Self {
+        let reach = |distance: Distance| Some(distance.from.0.saturating_neg());
+        let is_full = kind == JoinKind::Full;
+        Self {
+            bases: Spoilt::new(Of::Join(kind), reach(distance)),
+            others: is_full.then(|| Spoilt::new(Of::Join(JoinKind::Anti), reach(distance.mirrored()))),
+            told: Default::default(),
+        }
+    }
+
+    /// Of a batch of an input others rows than these came too late; whether these are base rows. Errors: as [`Spoilt::leave_out`].
+    pub fn leave_out(&mut self, input: &Input, batch: &Batch, on_time: &Batch, are_bases: bool) -> Result<()> {
+        if let Some(others) = &mut self.others {
+            others.leave_out(input, batch.clone(), on_time, (are_bases, !are_bases))?;
+        }
+        self.bases.leave_out(input, batch.clone(), on_time, (!are_bases, are_bases))
+    }
+
+    /// A condition was asked of so many pairs, and held for some of them.
+    pub fn ask(&mut self, asked: usize, held: usize) {
+        [Some(&mut self.bases), self.others.as_mut()].into_iter().flatten().for_each(|spoilt| spoilt.ask(asked, held));
+    }
+
+    /// As [`Spoilt::tell`].
+    pub fn tell(&mut self, final_before: Timestamp, are_all: bool) -> Option<Told> {
+        let told = [Some(&mut self.bases), self.others.as_mut()].map(|spoilt| spoilt?.tell(final_before, are_all));
+        if told.iter().all(Option::is_none) {
+            return None;
+        }
+        for (told, last) in told.into_iter().zip(&mut self.told) {
+            *last = told.unwrap_or_else(|| last.clone());
+        }
+        let mut all = self.told[0].clone();
+        all.merge(&self.told[1].of_no_rows());
+        Some(all)
+    }
+
+    /// How many bytes of memory it takes.
+    pub fn bytes(&self) -> usize {
+        self.bases.bytes() + self.others.as_ref().map_or(0, Spoilt::bytes)
     }
 }
 
@@ -403,6 +472,7 @@ mod tests {
                     from: *span(time).start(),
                     to: *span(time).end(),
                     rows: sees((key, time), &in_time),
+                    asked: 0,
                 })
                 .collect();
             spoilt.remember(&[taken_rows(&keys(some)[0], &chosen).unwrap()], &rows).unwrap();
@@ -458,7 +528,7 @@ mod tests {
         let mut spoilt = Spoilt::new(Of::Join(JoinKind::Inner), Some(10));
         spoilt.ask(40, 10);
         assert_eq!(spoilt.choose(1), [0]);
-        spoilt.remember(&keys(&[(1, 20)]), &[Seen { time: 20, from: 10, to: 20, rows: 3 }]).unwrap();
+        spoilt.remember(&keys(&[(1, 20)]), &[Seen { time: 20, from: 10, to: 20, rows: 3, asked: 0 }]).unwrap();
         spoilt.miss(&keys(&[(1, 15), (1, 20), (1, 21), (2, 15), (1, 12), (1, 13)]), &[15, 20, 21, 15, 12, 13]).unwrap();
         assert_eq!(share(&spoilt.tell(Timestamp::MAX, true).unwrap()), 0.75);
     }

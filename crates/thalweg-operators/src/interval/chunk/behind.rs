@@ -29,6 +29,8 @@ pub(super) struct Behind {
     groups: Vec<u32>,
     /// When each of these is, by the number of the row that sees it; empty where that is not looked for.
     pub times: Vec<Option<i64>>,
+    /// By the same number for how many rows the condition held, and of how many it was asked.
+    pub asked: Vec<[u32; 2]>,
 }
 
 /// A window.
@@ -52,7 +54,7 @@ impl Behind {
     pub fn bytes(&self) -> usize {
         self.open.capacity() * size_of::<Open>()
             + self.found.capacity() * size_of::<(At, u32)>()
-            + self.times.capacity() * size_of::<Option<i64>>()
+            + self.times.capacity() * size_of::<(Option<i64>, [u32; 2])>()
     }
 }
 
@@ -66,6 +68,7 @@ impl Chunk {
                 let ends = self.spans[frame].ends.iter().enumerate();
                 behind.open.extend(ends.map(|(place, end)| Open { place, end: *end, step: FIRST }));
                 behind.times.resize(self.order.len(), None);
+                behind.asked.resize(self.order.len(), [0; 2]);
             }
         }
     }
@@ -112,7 +115,7 @@ impl Chunk {
         bases: &[Entry],
     ) -> Result<usize> {
         let Self { behind, spans, order, pairs, .. } = self;
-        let Behind { open, found, groups, times } = &mut behind[frame];
+        let Behind { open, found, groups, times, asked: all_asked } = &mut behind[frame];
         let (starts, mut some, mut rows, mut of_rows) = (&spans[frame].starts, Vec::new(), Vec::new(), Vec::new());
         while rows.len() < SEEN
             && let Some(window) = open.pop_front()
@@ -132,15 +135,19 @@ impl Chunk {
         };
         pairs[0] += rows.len();
         pairs[1] += held.len();
-        let mut held = held.into_iter().peekable();
+        let (mut held, mut first) = (held.into_iter().peekable(), 0);
         for (window, end) in some {
+            let number = order[window.place];
+            let [of_row, of_rows] = &mut all_asked[number as usize];
+            *of_rows += (end - first) as u32;
+            first = end;
             let mut last = None;
             while let Some(pair) = held.next_if(|pair| (*pair as usize) < end) {
                 last = Some(&rows[pair as usize]);
+                *of_row += 1;
             }
             match last {
                 Some(row) => {
-                    let number = order[window.place];
                     found.push(row.at);
                     groups.push(number);
                     times[number as usize] = Some(row.time);

@@ -36,15 +36,20 @@ impl Chunk {
                 // One before the first row would not be among them, and one before the last one not the last.
                 let first = if is_full { Some(first()) } else { self.last(number, self.order[place]) };
                 let from = first.map_or(from, |first| first.saturating_add(1).max(from));
-                Seen { time: base.time, from, to, rows: u32::try_from(rows).unwrap_or(u32::MAX) }
+                let [rows, asked] = match looked.takes_last() {
+                    true => self.behind[number].asked[self.order[place] as usize],
+                    false => [u32::try_from(rows).unwrap_or(u32::MAX), 0],
+                };
+                Seen { time: base.time, from, to, rows, asked }
             });
             let both = |one: Seen, other: Seen| Seen {
                 from: one.from.min(other.from),
                 to: one.to.max(other.to),
                 rows: one.rows.max(other.rows),
+                asked: one.asked.max(other.asked),
                 ..one
             };
-            seen.reduce(both).unwrap_or(Seen { time: base.time, from: 1, to: 0, rows: 1 })
+            seen.reduce(both).unwrap_or(Seen { time: base.time, from: 1, to: 0, rows: 1, asked: 0 })
         };
         chosen.iter().map(seen).collect()
     }

@@ -208,7 +208,7 @@ impl EagerJoin {
         let (lefts, rights): (Vec<_>, Vec<_>) = all.map(|[left, right]| (left, right)).unzip();
         let mask = self.pairs.hold(&self.kept, [&lefts[..], &rights[..]])?;
         if let (Some(told), Some(mask)) = (&mut self.told, &mask) {
-            told.spoilt.ask(mask.len(), mask.true_count());
+            told.ask([&lefts, &rights], mask.true_count());
         }
         let mut search = Search { visited: lefts.len() as u64, ..Search::default() };
         let (mut joined, mut pair) = (Joined::default(), 0);
@@ -308,8 +308,8 @@ impl Operator for EagerJoin {
         if came.late > 0 && !self.kind.comes_alone(self.side) {
             came.late = input.late_with_keys(all.clone(), &batch);
         }
-        if let Some(Partners { spoilt, base, .. }) = &mut self.told {
-            spoilt.leave_out(input, all, &batch, (self.side != *base, self.side == *base))?;
+        if let Some(told) = &mut self.told {
+            told.leave_out(self.side, input, &all, &batch)?;
         }
         out.count_late(came.late as usize);
         out.count_search(Search::of_side(self.side, came));
@@ -321,8 +321,8 @@ impl Operator for EagerJoin {
         let Taken { arrivals, keys, columns } = input.taken(&batch, &mut self.kept.spare)?;
         let (numbers, are_lonely) = self.number(&keys, count)?;
         let batch = self.kept.keep(columns, count);
-        if let Some(told) = self.told.as_mut().filter(|told| told.base == self.side) {
-            told.come(&keys, &arrivals.times, own.clone(), At { batch, row: 0 })?;
+        if let Some(told) = &mut self.told {
+            told.come(self.side, &keys, &arrivals.times, own.clone(), At { batch, row: 0 })?;
         }
         for (row, is_lonely) in are_lonely.iter().enumerate() {
             let at = At { batch, row: row as u32 };

@@ -11,7 +11,7 @@ use super::{
         kept::hashes,
         order::By,
         saved::{self, Saved, divided, together},
-        spoilt::Spoilt,
+        spoilt::OfJoin,
     },
     IntervalJoin, VERSION,
 };
@@ -185,7 +185,7 @@ impl State for IntervalJoin {
     }
 
     fn bytes(&self) -> usize {
-        let spoilt = self.spoilt.as_ref().map_or(0, Spoilt::bytes);
+        let spoilt = self.spoilt.as_ref().map_or(0, OfJoin::bytes);
         let entries = self.sorted.capacity() + self.ready.capacity() + self.leaving.capacity();
         let waiting = self.members.bytes() + self.bases.bytes() + self.due.bytes() + self.final_bases.bytes();
         self.kept.bytes() + self.lines.bytes() + waiting + entries * size_of::<Entry>() + self.sorter.bytes() + spoilt

@@ -65,5 +65,7 @@ impl Over {
 /// Some rows have partners, or none: a column says how many each has.
 pub(super) fn saw(seen: &mut [Seen], rows: &[usize], partners: &ArrayRef) {
     let partners = partners.as_primitive::<Int64Type>();
-    seen.iter_mut().zip(rows).for_each(|(seen, row)| seen.rows *= u32::from(partners.value(*row) > 0));
+    for (seen, row) in seen.iter_mut().zip(rows) {
+        (seen.asked, seen.rows) = (seen.rows, u32::try_from(partners.value(*row).max(0)).unwrap_or(u32::MAX));
+    }
 }
