@@ -33,7 +33,8 @@ const TOGETHER: usize = 64;
 /// After so many batches they are in any case.
 const BATCHES: usize = 16;
 
-/// It is told anew when there is so much more of it: one in so many.
+/// It is told anew when there are so many more rows, where there are few, and one in so many more where there are many.
+const FEW: u64 = 512;
 const MORE: u64 = 8;
 
 /// What the results of a row are.
@@ -243,7 +244,8 @@ impl Spoilt {
         self.batches += usize::from(!self.new.is_empty());
         let many = TOGETHER.max(self.remembered.len() / TOGETHER);
         let known = self.rows + self.looked_for + self.new.len() as u64;
-        let is_worth_it = are_all || known > self.told + self.told / MORE;
+        let more = if self.told > 2 * REMEMBERED as u64 { self.told / MORE } else { self.told.min(FEW) };
+        let is_worth_it = are_all || known > self.told + more;
         if self.new.len() >= many || self.batches >= BATCHES || is_worth_it {
             self.look();
             self.forget(final_before.0);
