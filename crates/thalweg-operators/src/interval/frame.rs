@@ -149,8 +149,8 @@ impl Frame {
         }
     }
 
-    /// From when on a row that comes too late would have changed what a row of this time sees, and up to when, as far as times say that.
-    pub fn spoilt_between(&self, time: i64) -> (i64, i64) {
+    /// From when on, and up to when, rows are that a row of this time may see, as far as times say that.
+    pub fn sees_between(&self, time: i64) -> (i64, i64) {
         let (from, to) = match self.bounds {
             FrameBounds::Range { from, to } => (from, to),
             FrameBounds::Rows { .. } => (None, Interval::ZERO),

@@ -1,4 +1,8 @@
 //! Aggregates over the rows around each row.
+//!
+//! * [`faults`]: rows for which an argument cannot be computed
+//! * [`state`]: what is saved, loaded and handed over
+//! * [`told`]: how many results lack rows that came too late
 
 mod faults;
 mod state;
@@ -94,7 +98,9 @@ pub struct Over {
     pub(super) sorter: Sorter,
     /// Which results lack rows that came too late, if that is asked for and can be said.
     pub(super) spoilt: Option<Spoilt>,
+    /// The output column of how many rows each sees, where those that see none have no results.
     partners: Option<usize>,
+    /// Whether what is aggregated are results of others.
     pub(super) of_results: bool,
 }
 

@@ -26,7 +26,7 @@ impl Chunk {
             let seen = others().map(|(number, looked)| {
                 let spans = &self.spans[number];
                 let rows = found(looked, spans, place);
-                let (from, to) = looked.frame.spoilt_between(base.time);
+                let (from, to) = looked.frame.sees_between(base.time);
                 let is_full = looked.frame.size().is_some_and(|size| rows >= size);
                 let first = || {
                     let rows = lines.seen(base.key, number).rows();

@@ -52,7 +52,7 @@ impl Faults {
             let of_key = self.rows.get(&base.key).into_iter().flatten();
             let is_seen = |time: i64| {
                 frames.clone().any(|frame| {
-                    let (from, to) = frame.spoilt_between(base.time);
+                    let (from, to) = frame.sees_between(base.time);
                     (from..=to).contains(&time)
                 })
             };
