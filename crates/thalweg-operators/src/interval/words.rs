@@ -111,16 +111,22 @@ impl<W: Word> Words<W> {
 /// Sorts words where each is few places behind its own, on the average; whether all are.
 fn insert<W: Copy + Ord>(words: &mut [W]) -> bool {
     let mut left = 2 * words.len();
+    let Some(mut last) = words.first().copied() else { return true };
     for place in 1..words.len() {
         let word = words[place];
-        let before = words[..place].iter().rev().take(left).take_while(|other| **other > word).count();
-        if before > 0 {
-            words.copy_within(place - before..place, place - before + 1);
-            words[place - before] = word;
-            left -= before;
-            if left == 0 {
-                return false;
-            }
+        if last <= word {
+            last = word;
+            continue;
+        }
+        let mut to = place;
+        while to > 0 && words[to - 1] > word && left > 0 {
+            words[to] = words[to - 1];
+            to -= 1;
+            left -= 1;
+        }
+        words[to] = word;
+        if left == 0 {
+            return false;
         }
     }
     true
