@@ -24,7 +24,7 @@ const SAMPLES: usize = 16;
 const LOOKS: usize = 32;
 
 /// Joins the rows of the keys that it is given.
-pub struct Joiner {
+pub struct Joiner<B> {
     mode: Mode,
     window: i64,
     /// How far event time goes from step to step.
@@ -34,7 +34,7 @@ pub struct Joiner {
     /// As of the last step.
     watermark: i64,
     next_step: i64,
-    buffers: Vec<Buffer>,
+    buffers: Vec<B>,
     waiting: Waiting,
     level: Level,
     times: Option<Times>,
@@ -42,7 +42,7 @@ pub struct Joiner {
     sample: Vec<Row>,
 }
 
-impl Joiner {
+impl<B: Buffer> Joiner<B> {
     /// Without rows. Takes times on the way if that is wanted, which costs some.
     pub fn new(workload: &Workload, mode: Mode, takes_times: bool) -> Self {
         let step = ((workload.window + workload.lateness) / STEPS).max(1);
@@ -53,7 +53,7 @@ impl Joiner {
             latest: Watermark::new(workload.lateness),
             watermark: i64::MIN,
             next_step: i64::MIN,
-            buffers: (0..workload.keys.count()).map(|_| Buffer::default()).collect(),
+            buffers: (0..workload.keys.count()).map(|_| B::default()).collect(),
             waiting: Waiting::new(step),
             level: Level::best(),
             times: takes_times.then(Times::default),
@@ -76,7 +76,7 @@ impl Joiner {
                 let useful = self.useful();
                 let buffer = &mut self.buffers[row.key as usize];
                 buffer.expire(useful, self.step);
-                buffer.push(row.time, row.payload);
+                buffer.push(row);
             }
             (false, _) => {}
         }
@@ -148,6 +148,6 @@ impl Joiner {
     }
 }
 
-fn scan(buffer: &Buffer, level: Level, window: i64, row: &Row) -> Found {
+fn scan(buffer: &impl Buffer, level: Level, window: i64, row: &Row) -> Found {
     buffer.scan(level, row.time - window, row.time)
 }

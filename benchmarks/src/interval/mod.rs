@@ -61,7 +61,7 @@ pub fn run(report: &mut Report) -> Result<(), String> {
         latency::run(report, &workload)?;
     }
     for workload in Workload::long() {
-        throughput(report, &workload, &Way::one())?;
+        throughput(report, &workload, &Way::least(&workload))?;
     }
     for workload in sweep::workloads() {
         throughput(report, &workload, &sweep::ways(&workload))?;

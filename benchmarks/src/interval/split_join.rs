@@ -20,7 +20,7 @@ use std::{
 };
 
 use super::{
-    buffer::Found,
+    buffer::{Columns, Found},
     expected::Mode,
     feed::{Feed, Turn},
     joiner::Joiner,
@@ -66,7 +66,7 @@ pub fn run(feed: &Feed<'_>, workload: &Workload, mode: Mode, joiners: usize, wan
 }
 
 fn join(
-    (mut joiner, share): (Joiner, Share),
+    (mut joiner, share): (Joiner<Columns>, Share),
     turns: Receiver<Turn<'_>>,
     sender: SyncSender<Partials>,
     empty: Receiver<Partials>,

@@ -27,6 +27,9 @@ pub type Join = fn(&Feed<'_>, &Workload, Mode, usize, Wanted) -> Outcome;
 pub const ALGORITHMS: [(&str, Join); 3] =
     [("Key-OIJ", key_oij::run), ("SplitJoin", split_join::run), ("Scale-OIJ", scale_oij::run)];
 
+/// Key-OIJ without columns, and without instructions that look at several rows at once.
+pub const ROW_BY_ROW: (&str, Join) = ("Key-OIJ row by row", key_oij::row_by_row);
+
 /// What each part of Scale-OIJ is for. Without its index it is Key-OIJ.
 pub const ABLATIONS: [(&str, Join); 2] = [WITHOUT_SCHEDULE, WITHOUT_INCREMENTAL];
 
@@ -79,12 +82,25 @@ impl Way {
         let ours = [(1, Mode::Final), (1, Mode::Eager), (cores(), Mode::Final), (JOINERS, Mode::Final)];
         let ours = ours.map(|(joiners, mode)| Self::of_engine(ENGINE, joiners, mode));
         let any_order = Self::of_engine(ANY_ORDER, cores(), Mode::Final);
-        finals.chain([Self::of(BARE, 1)]).chain(ablations).chain(eager).chain(ours).chain([any_order]).collect()
+        let row_by_row = [1, cores()].map(|joiners| Self::of(ROW_BY_ROW, joiners));
+        finals
+            .chain(row_by_row)
+            .chain([Self::of(BARE, 1)])
+            .chain(ablations)
+            .chain(eager)
+            .chain(ours)
+            .chain([any_order])
+            .collect()
     }
 
-    /// The engine, the baseline that costs least, and what there is to be had, in one thread.
-    pub fn one() -> [Self; 3] {
-        [Self::of(ALGORITHMS[0], 1), Self::of(BARE, 1), Self::of_engine(ENGINE, 1, Mode::Final)]
+    /// The engine and the baseline that costs least, in one thread and all, and what there is to be had.
+    pub fn least(workload: &Workload) -> Vec<Self> {
+        let least = if workload.has_few() { ROW_BY_ROW } else { ALGORITHMS[0] };
+        let ways = [1, cores()].map(|joiners| {
+            let name = if joiners == 1 { ENGINE } else { ANY_ORDER };
+            [Self::of(least, joiners), Self::of_engine(name, joiners, Mode::Final)]
+        });
+        ways.into_iter().flatten().chain([Self::of(BARE, 1)]).collect()
     }
 
     /// An algorithm with exact results.
