@@ -20,6 +20,8 @@ pub struct Told {
     width: i64,
     slices: BTreeMap<i64, Count>,
     sum: Count,
+    /// When the first and the last were of which only the sum is known.
+    others: Option<(i64, i64)>,
 }
 
 /// Some results.
@@ -65,7 +67,7 @@ impl Count {
 
 impl Default for Told {
     fn default() -> Self {
-        Self { width: NARROW, slices: BTreeMap::new(), sum: Count::default() }
+        Self { width: NARROW, slices: BTreeMap::new(), sum: Count::default(), others: None }
     }
 }
 
@@ -83,6 +85,14 @@ impl Told {
     /// All slices together.
     pub fn sum(&self) -> Count {
         self.sum
+    }
+
+    /// From when to when there are results, as far as slices tell.
+    pub fn span(&self) -> Option<(i64, i64)> {
+        let at = |slice: i64| slice.saturating_mul(self.width);
+        let own = self.slices.first_key_value().zip(self.slices.last_key_value());
+        let own = own.map(|((first, _), (last, _))| (at(*first), at(last.saturating_add(1))));
+        own.into_iter().chain(self.others).reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
     }
 
     /// The slices in their order: when each begins, and what is known of it.
@@ -144,9 +154,11 @@ impl Told {
         other.slices().for_each(|(time, count)| self.add(time, *count));
     }
 
-    /// Adds what another instance knows, but not of which time it is.
+    /// Adds what another instance knows, of all times together.
     pub fn merge_sum(&mut self, other: &Self) {
         self.sum.add(other.sum);
+        self.others =
+            self.span().into_iter().chain(other.span()).reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
     }
 
     /// Two slices each become one.
@@ -189,6 +201,11 @@ mod tests {
         assert_eq!(narrow, other);
         assert_eq!(narrow.sum().rows, 81.0);
         assert_eq!(narrow.slices().map(|(_, count)| count.rows).collect::<Vec<_>>(), [20.0, 20.0, 21.0, 20.0]);
+        let mut sum = Told::default();
+        assert_eq!(sum.span(), None);
+        sum.merge_sum(&narrow);
+        sum.merge_sum(&Told::default());
+        assert_eq!((sum.sum(), sum.span()), (narrow.sum(), Some((0, 8 * NARROW))));
         let late = Count { rows: 100.0, late: 50.0, all: 300.0, ..Count::default() };
         let mut told = Told::default();
         told.add(7, late);

@@ -3,6 +3,7 @@
 use thalweg_core::{
     Interval,
     operator::{MadeOf, Search},
+    told::Told,
 };
 
 use crate::metrics::NodeMetrics;
@@ -31,8 +32,8 @@ const MILLION: u128 = 1_000_000;
 /// What is known of a query's results so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Results {
-    /// Of how many rows a result is made, at least 1, without an end where it is of all that came before. `None` where somebody who looks for
-    /// rows has given too few results to tell.
+    /// Of how many rows a result will be made, at least 1, without an end where it is of all that came before. `None` where somebody who looks
+    /// for rows has given too few results to tell.
     pub rows_each: Option<f64>,
     /// The share of results that late rows have spoilt, if these are spread evenly: more than that is said where they are not, and results
     /// should be waited for longer.
@@ -41,18 +42,29 @@ pub struct Results {
     pub reach: Interval,
 }
 
+/// By how much the rows of a result will be more than they were on average, where there are results of so much time: the first ones have
+/// only what came before.
+fn filled(Interval(time): Interval, Interval(reach): Interval) -> f64 {
+    let (time, reach) = (time.max(1) as f64, reach as f64);
+    if time < reach { 2.0 * reach / time } else { time / (time - reach / 2.0) }
+}
+
 /// So many results tell of how many rows one is made.
 const ENOUGH_RESULTS: f64 = 4000.0;
 
 impl Results {
-    /// What these nodes tell, each behind those whose results it takes.
-    pub fn of(nodes: &[NodeMetrics]) -> Self {
+    /// What these nodes tell, each behind those whose results it takes, where rows of so much time were read.
+    pub fn of(nodes: &[NodeMetrics], time: Interval) -> Self {
         let searching = || nodes.iter().filter_map(|node| Some((node, node.made_of?)));
         let rows = |(node, made_of): (&NodeMetrics, MadeOf)| match made_of {
             MadeOf::Pair => Some(2.0),
             MadeOf::Around { reach: None, .. } => Some(f64::INFINITY),
-            MadeOf::Around { has_itself, .. } if results(node) >= ENOUGH_RESULTS => {
-                Some((found_each(node) + if has_itself { 0.0 } else { 1.0 }).max(1.0))
+            MadeOf::Around { has_itself, reach: Some(reach), .. } if results(node) >= ENOUGH_RESULTS => {
+                // Results may be far behind what was read.
+                let span = node.told.as_ref().and_then(Told::span);
+                let time = span.map_or(time, |(first, last)| Interval(last.saturating_sub(first)));
+                let rows = found_each(node) + if has_itself { 0.0 } else { 1.0 };
+                Some(rows.max(1.0) * filled(time, reach))
             }
             MadeOf::Around { .. } => None,
         };
@@ -202,10 +214,7 @@ fn found_each(node: &NodeMetrics) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_core::{
-        operator::Came,
-        told::{Count, Told},
-    };
+    use thalweg_core::{operator::Came, told::Count};
 
     use super::*;
 
@@ -214,6 +223,8 @@ mod tests {
         NodeMetrics { made_of: Some(made_of), rows_out: 10_000, search, ..NodeMetrics::default() }
     }
 
+    /// So long that all results are full.
+    const LONG: Interval = Interval(i64::MAX);
     const ONE_OF_TEN: Came = Came { in_time: 9, late: 1 };
     const NONE: Came = Came { in_time: 10, late: 0 };
     const WINDOW: MadeOf = MadeOf::Around { has_itself: true, reach: Some(Interval::seconds(1)), of_results: true };
@@ -276,8 +287,8 @@ mod tests {
     fn what_comes_first_spoils_all_that_is_made_of_it() {
         let (join, over) = (node(MadeOf::Pair, 10_000, ONE_OF_TEN, NONE), node(WINDOW, 20_000, NONE, NONE));
         same(exact_share(&[join.clone(), over.clone()]).unwrap(), 0.81);
-        let results = Results::of(&[join, over]);
-        assert_eq!(results.rows_each, Some(4.0));
+        let results = Results::of(&[join, over], LONG);
+        same(results.rows_each.unwrap(), 4.0);
         same(results.inexact, 0.19);
         assert_eq!(results.reach, Interval::seconds(1));
     }
@@ -301,15 +312,31 @@ mod tests {
         assert_eq!(searched.lacked, (13 + 3 * 66) * MILLION / 2);
         let at_last = NodeMetrics { lacked: searched.lacked, ..node(ENDLESS, 0, NONE, searched.search.seen) };
         same(exact_share(std::slice::from_ref(&at_last)).unwrap(), 1.0 - (13.0 + 3.0 * 66.0) / 2.0 / 10_000.0);
-        let results = Results::of(&[at_last]);
+        let results = Results::of(&[at_last], LONG);
         assert_eq!((results.rows_each, results.reach), (Some(f64::INFINITY), Interval(i64::MAX)));
     }
 
     #[test]
     fn a_few_results_do_not_tell() {
         let few = NodeMetrics { rows_out: 10, ..node(UNION, 30, NONE, NONE) };
-        assert_eq!(Results::of(&[few]).rows_each, None);
-        assert_eq!(Results::of(&[]), Results { rows_each: Some(1.0), inexact: 0.0, reach: Interval::ZERO });
-        assert_eq!(Results::of(&[node(UNION, 30_000, NONE, NONE)]).rows_each, Some(4.0));
+        assert_eq!(Results::of(&[few], LONG).rows_each, None);
+        assert_eq!(Results::of(&[], LONG), Results { rows_each: Some(1.0), inexact: 0.0, reach: Interval::ZERO });
+        same(Results::of(&[node(UNION, 30_000, NONE, NONE)], LONG).rows_each.unwrap(), 4.0);
+    }
+
+    #[test]
+    fn results_have_more_rows_than_the_first_ones() {
+        let filled = |time: i64| filled(Interval(time), Interval(60));
+        assert_eq!([15, 30, 60, 90, 6_000].map(filled), [8.0, 4.0, 2.0, 1.5, 6_000.0 / 5_970.0]);
+    }
+
+    #[test]
+    fn how_far_results_have_come_says_how_full_they_are_and_not_how_far_rows_were_read() {
+        let told = told(1000.0, 0.0, 1000.0);
+        let reach = Interval(10 * told.width());
+        let made_of = MadeOf::Around { has_itself: true, reach: Some(reach), of_results: true };
+        let behind = NodeMetrics { told: Some(told), ..node(made_of, 20_000, NONE, NONE) };
+        // Of as much time as they reach they are half full.
+        assert_eq!(Results::of(&[behind], LONG).rows_each, Some(4.0));
     }
 }

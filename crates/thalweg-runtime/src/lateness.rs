@@ -95,7 +95,6 @@ impl Learner {
         if time < reach && self.seen < MANY {
             return None;
         }
-        let rows_each = rows_each.map(|rows| rows * filled(time, reach));
         // Where more was spoilt than is aimed at, less of what comes may be. Late rows of here tell before results do.
         let here = self.late as f64 / self.seen as f64 * rows_each.filter(|rows| rows.is_finite()).unwrap_or(1.0);
         let inexact = inexact.max(here);
@@ -148,13 +147,6 @@ impl Trend {
         self.enough = Some(enough);
         grows
     }
-}
-
-/// By how much the rows of a result will be more than they were on average, where there was so much time of them: the first results have
-/// only what came before.
-fn filled(Interval(time): Interval, Interval(reach): Interval) -> f64 {
-    let (time, reach) = (time.max(1) as f64, reach as f64);
-    if time < reach { 2.0 * reach / time } else { time / (time - reach / 2.0) }
 }
 
 /// The number of the part that a delay belongs to.
@@ -290,12 +282,6 @@ mod tests {
         (0..FIRST - 1).for_each(|row| assert!(!learner.see(row as i64 % 100 * 10, false)));
         assert!(learner.see(1000, false));
         assert!(learner.delay(ONE_ROW, Interval::ZERO).unwrap().0 >= 2000);
-    }
-
-    #[test]
-    fn results_have_more_rows_than_the_first_ones() {
-        let filled = |time: i64| filled(Interval(time), Interval(60));
-        assert_eq!([15, 30, 60, 90, 6_000].map(filled), [8.0, 4.0, 2.0, 1.5, 6_000.0 / 5_970.0]);
     }
 
     #[test]

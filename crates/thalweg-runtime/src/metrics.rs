@@ -371,9 +371,9 @@ impl Counters {
         node
     }
 
-    /// What is known of the query's results so far.
-    pub fn results(&self) -> Results {
-        Results::of(&merged(&self.nodes.lock(), Told::merge_sum))
+    /// What is known of the query's results so far, where sources have read rows of so much time.
+    pub fn results(&self, time: Interval) -> Results {
+        Results::of(&merged(&self.nodes.lock(), Told::merge_sum), time)
     }
 
     /// Progress of one more source partition.

@@ -442,7 +442,7 @@ impl Partition {
             let first = *self.first.get_or_insert(t);
             if is_time {
                 let time = Interval(highest.0.saturating_sub(first.0));
-                if let Some(learnt) = learner.delay(counters.results(), time) {
+                if let Some(learnt) = learner.delay(counters.results(time), time) {
                     self.progress.tell_lateness(delay.unwrap_or(Interval(0)), learnt);
                     delay = Some(learnt);
                 }
