@@ -56,6 +56,13 @@ pub const ENGINE_WITH_SCHEDULE: &str = "thalweg with hot keys shared";
 /// Little waits on its way: what is decided holds behind all that does.
 const SHARING: &str = "SET 'adaptive.interval' = '5 ms'; SET 'exchange.memory' = '1 MB'; SET 'batch.rows' = 1024;";
 
+/// One thread, and as many as there are cores, if these are more.
+fn one_and_all() -> Vec<usize> {
+    let mut joiners = vec![1, cores()];
+    joiners.dedup();
+    joiners
+}
+
 /// One way to run a workload.
 #[derive(Clone, Copy)]
 pub struct Way {
@@ -72,7 +79,8 @@ pub struct Way {
 impl Way {
     /// All that are of interest for a workload of the paper's.
     pub fn all() -> Vec<Self> {
-        let mut joiners = vec![1, cores(), JOINERS];
+        let mut joiners = one_and_all();
+        joiners.push(JOINERS);
         joiners.sort_unstable();
         joiners.dedup();
         let finals = joiners.iter().flat_map(|joiners| ALGORITHMS.map(|one| Self::of(one, *joiners)));
@@ -82,7 +90,7 @@ impl Way {
         let ours = [(1, Mode::Final), (1, Mode::Eager), (cores(), Mode::Final), (JOINERS, Mode::Final)];
         let ours = ours.map(|(joiners, mode)| Self::of_engine(ENGINE, joiners, mode));
         let any_order = Self::of_engine(ANY_ORDER, cores(), Mode::Final);
-        let row_by_row = [1, cores()].map(|joiners| Self::of(ROW_BY_ROW, joiners));
+        let row_by_row = one_and_all().into_iter().map(|joiners| Self::of(ROW_BY_ROW, joiners));
         finals
             .chain(row_by_row)
             .chain([Self::of(BARE, 1)])
@@ -96,11 +104,11 @@ impl Way {
     /// The engine and the baseline that costs least, in one thread and all, and what there is to be had.
     pub fn least(workload: &Workload) -> Vec<Self> {
         let least = if workload.has_few() { ROW_BY_ROW } else { ALGORITHMS[0] };
-        let ways = [1, cores()].map(|joiners| {
+        let ways = one_and_all().into_iter().map(|joiners| {
             let name = if joiners == 1 { ENGINE } else { ANY_ORDER };
             [Self::of(least, joiners), Self::of_engine(name, joiners, Mode::Final)]
         });
-        ways.into_iter().flatten().chain([Self::of(BARE, 1)]).collect()
+        ways.flatten().chain([Self::of(BARE, 1)]).collect()
     }
 
     /// An algorithm with exact results.

@@ -93,7 +93,7 @@ const COUNTED: [Counts; 4] = [
     ("D", 5, 4_000, 800, Some(15_000), 1 << 19),
 ];
 
-/// What a query takes until it runs is seen in these, which take a tenth of a second.
+/// What a query takes until it runs is seen in these, which take little more than a tenth of a second.
 const SHORT: [&str; 5] = ["A", "B", "D", "default", "table V"];
 
 /// Where a window has fewer rows it costs less to look at one after the other.
