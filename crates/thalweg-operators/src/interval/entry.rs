@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, ops::Range};
 
 /// A row that is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// Its event time, microseconds.
     pub time: i64,
@@ -21,7 +21,7 @@ pub struct Entry {
 pub type Identity = (u32, i64, i64);
 
 /// Where the values of a row lie: in which of the batches that are kept, and there in which row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct At {
     /// The number of the batch.
     pub batch: u32,

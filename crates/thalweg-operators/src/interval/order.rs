@@ -1,7 +1,8 @@
 //! Sorts rows by key and time.
 //!
 //! Few bits tell most rows apart: those of the number of a key, and of how far a time is behind the earliest one. They are sorted digit by
-//! digit, with the rows' numbers below them in the same word, and the rows move once.
+//! digit, with the rows' numbers below them in the same word, and the rows move once. Where rows are sorted by time alone, and there are
+//! about as many of them as times, these are counted, and each row goes to its place at once.
 
 use std::{cmp::Ordering, ops::Range};
 
@@ -35,6 +36,8 @@ impl By {
 pub struct Sorter {
     short: Words<u64>,
     long: Words<u128>,
+    /// Where the next row of each time goes.
+    places: Vec<u32>,
     /// Rows that are put into another order.
     others: Due,
 }
@@ -59,6 +62,18 @@ impl Sorter {
             sorted.sort_unstable_by(|a, b| by.compare(a, b));
             return tell_apart(sorted, by, hashes);
         }
+        if by == By::Time && spread.is_dense(due.len()) {
+            self.place(due, &spread, sorted);
+            due.clear();
+            // Rows of a time that arrived in order still are.
+            if !sorted.is_sorted_by(|a, b| by.compare(a, b).is_lt()) {
+                for rows in sorted.chunk_by_mut(|a, b| a.time == b.time).filter(|rows| rows.len() > 1) {
+                    rows.sort_unstable_by(|a, b| by.compare(a, b));
+                    tell_apart(rows, by, &hashes)?;
+                }
+            }
+            return Ok(());
+        }
         let mut unsure: Vec<Range<usize>> = Vec::new();
         if spread.bits() + numbers.bits() <= u64::BITS {
             let words = self.short.sort_due(due, &spread, numbers);
@@ -82,6 +97,24 @@ impl Sorter {
             tell_apart(&mut sorted[rows], by, &hashes)?;
         }
         Ok(())
+    }
+
+    /// Puts rows in the order of time, each at its place at once; those of a time stay in the order that they have.
+    fn place(&mut self, due: &Due, spread: &Spread, sorted: &mut Vec<Entry>) {
+        let (places, number) = (&mut self.places, |entry: &Entry| spread.high(entry).1 as usize);
+        places.clear();
+        places.resize(1 << spread.of_time, 0);
+        due.iter().for_each(|entry| places[number(entry)] += 1);
+        let mut before = 0;
+        for place in &mut *places {
+            before += std::mem::replace(place, before);
+        }
+        sorted.resize(due.len(), Entry::default());
+        for entry in due.iter() {
+            let place = &mut places[number(entry)];
+            sorted[*place as usize] = *entry;
+            *place += 1;
+        }
     }
 
     /// The same for rows in one piece.
@@ -123,7 +156,7 @@ impl Sorter {
 
     /// How many bytes of memory it keeps.
     pub fn bytes(&self) -> usize {
-        self.short.bytes() + self.long.bytes() + self.others.bytes()
+        self.short.bytes() + self.long.bytes() + self.others.bytes() + self.places.capacity() * size_of::<u32>()
     }
 }
 
@@ -153,6 +186,11 @@ impl Spread {
 
     fn bits(&self) -> u32 {
         self.of_time + self.of_key
+    }
+
+    /// Whether there are about as many rows as times.
+    fn is_dense(&self, rows: usize) -> bool {
+        self.of_time < usize::BITS && 1 << self.of_time <= 4 * rows
     }
 
     /// What the highest bits of a row's word are.

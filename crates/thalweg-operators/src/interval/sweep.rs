@@ -171,23 +171,27 @@ impl Sweep {
         line.fill(sorted.iter().map(|word| (word >> of_seen) as i64), &amounts.collect::<Result<Vec<_>>>()?);
         // These are in the order of time already.
         let sorted = looked.sort(shape.words(bases, of_looked), of_looked + shape.of_time, shape.of_key);
-        let numbered = sorted.iter().map(|word| (number(of_looked)(word) as u32, (word >> of_looked) as i64));
-        chunk.begin_swept(bases, asked, kept, line, numbered)
+        let numbers = sorted.iter().map(|word| number(of_looked)(word) as u32);
+        let times = sorted.iter().map(|word| (word >> of_looked) as i64);
+        chunk.begin_swept(bases, asked, kept, line, (numbers, times))
     }
 
     /// Drops rows of a time before `end`; `gone` is told where each lies. Returns how much earlier than `end` the first of them was. Not
     /// all at once, where nobody looks at rows meanwhile.
-    pub fn expire(&mut self, end: i64, gone: impl FnOnce(&mut dyn Iterator<Item = At>)) -> Interval {
+    pub fn expire(&mut self, end: i64, mut gone: impl FnMut(At)) -> Interval {
         self.grown += PASSING;
         if !std::mem::take(&mut self.is_swept) && self.grown < self.rows.len() / 2 {
             return Interval::ZERO;
         }
         self.grown = 0;
         let mut oldest = end;
-        gone(&mut self.rows.iter().filter(|entry| entry.time < end).map(|entry| entry.at));
         self.rows.retain(|entry| {
-            oldest = oldest.min(entry.time);
-            entry.time >= end
+            let stays = entry.time >= end;
+            if !stays {
+                oldest = oldest.min(entry.time);
+                gone(entry.at);
+            }
+            stays
         });
         // At the end of a stream time makes a leap.
         if Timestamp(end).is_in_range() { Interval(end.saturating_sub(oldest)) } else { Interval::ZERO }

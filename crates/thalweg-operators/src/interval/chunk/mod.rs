@@ -207,25 +207,23 @@ impl Chunk {
         Ok(())
     }
 
-    /// Begins with these rows, and finds what all that is asked for follows from: the times of all rows, and of these, tell keys apart. To
-    /// each of these rows in the order of keys belongs its number in the order of time. Returns whether that is all: if not, nothing is known
-    /// for certain.
+    /// Begins with these rows, and finds what all that is asked for follows from: the times of all rows, and of these, tell keys apart. Of
+    /// these rows come, in the order of keys, their numbers in the order of time, and their times. Returns whether that is all: if not, nothing
+    /// is known for certain.
     pub fn begin_swept(
         &mut self,
         bases: &[Entry],
         asked: &Asked,
         kept: &Kept,
         line: &Line,
-        rows: impl Iterator<Item = (u32, i64)>,
+        (numbers, those): (impl Iterator<Item = u32>, impl Iterator<Item = i64>),
     ) -> Result<bool> {
         let Self { order, times, keys, .. } = self;
         keys.clear();
         order.clear();
+        order.extend(numbers);
         times.clear();
-        rows.for_each(|(number, time)| {
-            order.push(number);
-            times.push(time);
-        });
+        times.extend(those);
         let own = self.reset(bases, asked, kept)?;
         self.is_swept = true;
         for frame in 0..asked.frames.len() {
