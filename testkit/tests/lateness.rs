@@ -104,6 +104,9 @@ const WINDOW: &str =
     FROM s";
 const WITHOUT_BEGINNING: &str =
     "SELECT n, 0, sum(n) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) FROM s";
+const FILTERED: &str =
+    "SELECT n, 0, coalesce(sum(n) FILTER (WHERE n % 10 = 0) OVER w, count(*) FILTER (WHERE n % 20 = 7) OVER w) FROM s
+    WINDOW w AS (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '2' SECOND PRECEDING AND CURRENT ROW)";
 const UNION: &str = "SELECT n, 0, coalesce(sum(n) OVER w, -1) FROM s
     WINDOW w AS (UNION r PARTITION BY k ORDER BY ts ROWS_RANGE BETWEEN 2s PRECEDING AND CURRENT ROW INSTANCE_NOT_IN_WINDOW)";
 const PAIRS: &str =
@@ -219,7 +222,7 @@ fn what_is_said_of_a_sudden_growth_is_true() {
         let memory = Memory::default();
         disordered(&memory, "s", seed, 30_000, jump);
         disordered(&memory, "r", seed + 100, 30_000, jump);
-        let windows = [WINDOW, UNION, GROUPED, OF_SIZE, BEFORE, AT_MOST, LAST_ALONE].map(|sql| (sql, 0.0));
+        let windows = [WINDOW, FILTERED, UNION, GROUPED, OF_SIZE, BEFORE, AT_MOST, LAST_ALONE].map(|sql| (sql, 0.0));
         // Rows that came too late are taken to have as many partners as those of their time; and what lacks rows is taken to be spread evenly
         // over what is made of it, at any one time.
         let others =

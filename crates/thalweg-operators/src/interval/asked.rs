@@ -6,6 +6,7 @@ use arrow_array::{ArrayRef, BooleanArray, cast::AsArray};
 use thalweg_core::{
     Error, Interval, Result,
     aggregate::{Addends, Aggregate as Function, Amounts, Follower, Pick, Slide, Totals},
+    expression::Expression,
     operator::{MadeOf, Way},
 };
 use thalweg_plan::node::Emission;
@@ -216,6 +217,14 @@ impl Asked {
     pub fn computed(&self) -> impl Iterator<Item = &Frame> + Clone {
         let computed = self.frames.iter().filter(|looked| looked.paired.is_none() && !looked.frame.is_of_the_row());
         computed.map(|looked| &looked.frame)
+    }
+
+    /// The filters of these aggregates over the rows of an input, if a row for which none of them holds changes nothing: with `ROWS` it would move
+    /// others out of the frame.
+    pub fn filters(&self, calls: &[Call]) -> Vec<Arc<dyn Expression>> {
+        let may_pass = |looked: &Looked| looked.paired.is_none() && looked.frame.is_of_times();
+        let filters = calls.iter().map(|call| call.filter.clone()).collect::<Option<Vec<_>>>();
+        filters.filter(|_| self.frames.iter().all(may_pass)).unwrap_or_default()
     }
 
     /// Of which rows each result is made, which may be results of others.

@@ -462,7 +462,8 @@ impl Over {
         let (batch, came) = input.on_time(batch, self.reached, self.allowed)?;
         out.count_late(came.late as usize);
         if let (Some(spoilt), Some(all)) = (&mut self.spoilt, all) {
-            spoilt.leave_out(input, all, &batch, (is_seen, is_base))?;
+            let filters = self.asked.filters(&self.inputs[number].calls);
+            spoilt.leave_out(input, all, &batch, (is_seen, &filters, is_base))?;
         }
         let of = |is_one: bool| if is_one { came } else { Came::default() };
         let keys = self.lines.keys() as u64;

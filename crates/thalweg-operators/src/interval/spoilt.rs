@@ -11,11 +11,12 @@
 //!
 //! Source: Li, "Reservoir-sampling algorithms of time complexity O(n(1 + log(N/n)))", algorithm L.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-use arrow_array::{ArrayRef, UInt32Array};
+use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray};
 use thalweg_core::{
-    Batch, Result, Timestamp,
+    Batch, Result, Selection, Timestamp,
+    expression::Expression,
     told::{Count, Told},
 };
 use thalweg_memory::kernels::hash::hash_columns;
@@ -110,6 +111,15 @@ struct Remembered {
     known: u64,
 }
 
+/// The rows of a batch for which one of these filters holds; all of them where that cannot be said.
+fn wanted(batch: Batch, filters: &[Arc<dyn Expression>]) -> Batch {
+    let masks: Result<Vec<ArrayRef>> = filters.iter().map(|filter| filter.evaluate(&batch)).collect();
+    let Ok(masks) = masks else { return batch };
+    let holds = |row: usize| masks.iter().any(|mask| mask.is_valid(row) && mask.as_boolean().value(row));
+    let rows = batch.rows().filter(|row| holds(*row)).map(|row| row as u32).collect();
+    batch.with_selection(Selection::new(rows))
+}
+
 impl Spoilt {
     /// Of rows that are seen by those so far behind them, at most.
     pub fn new(of: Of, reach: Option<i64>) -> Self {
@@ -166,7 +176,8 @@ impl Spoilt {
         Ok(places)
     }
 
-    /// Of a batch of an input others rows than these came too late, which others would have seen or which have results themselves.
+    /// Of a batch of an input others rows than these came too late, which others would have seen, if any of these filters had held, or
+    /// which have results themselves.
     ///
     /// Errors: those of hashing keys.
     pub fn leave_out(
@@ -174,19 +185,19 @@ impl Spoilt {
         input: &Input,
         batch: Batch,
         on_time: &Batch,
-        (are_seen, are_bases): (bool, bool),
+        (are_seen, filters, are_bases): (bool, &[Arc<dyn Expression>], bool),
     ) -> Result<()> {
         if on_time.len() == batch.len() {
             return Ok(());
         }
         let late = input.late(batch, on_time);
-        let times = input.arrivals(&late)?.times;
+        if are_bases {
+            self.lose(&input.arrivals(&late)?.times[late.own()]);
+        }
+        let late = if filters.is_empty() { late } else { wanted(late, filters) };
         // Nobody asks for the keys of rows that are dropped.
         if are_seen && let Ok(Values { keys, .. }) = Values::new(&input.keys, &[], &late) {
-            self.miss(&keys, &times)?;
-        }
-        if are_bases {
-            self.lose(&times[late.own()]);
+            self.miss(&keys, &input.arrivals(&late)?.times)?;
         }
         Ok(())
     }
@@ -366,9 +377,9 @@ impl OfJoin {
     /// Of a batch of an input others rows than these came too late; whether these are base rows. Errors: as [`Spoilt::leave_out`].
     pub fn leave_out(&mut self, input: &Input, batch: &Batch, on_time: &Batch, are_bases: bool) -> Result<()> {
         if let Some(others) = &mut self.others {
-            others.leave_out(input, batch.clone(), on_time, (are_bases, !are_bases))?;
+            others.leave_out(input, batch.clone(), on_time, (are_bases, &[], !are_bases))?;
         }
-        self.bases.leave_out(input, batch.clone(), on_time, (!are_bases, are_bases))
+        self.bases.leave_out(input, batch.clone(), on_time, (!are_bases, &[], are_bases))
     }
 
     /// A condition was asked of so many pairs, and held for some of them.
