@@ -59,7 +59,7 @@ pub enum Task {
     /// Runs SQL: each SELECT prints its rows, each INSERT fills its table.
     #[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{CODES}"))]
     Run(Run),
-    /// Shows how queries would be run, without running them.
+    /// Shows how queries would be run; with --analyze runs them, and shows how that went.
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(Explain),
     /// Prints the script that lets a shell complete this command.
