@@ -9,7 +9,7 @@ use std::{cmp::Ordering, ops::Range};
 use super::{
     due::Due,
     entry::{At, Entry},
-    words::{Words, bits},
+    words::{Words, bits, scatter},
 };
 
 /// By what rows are sorted.
@@ -63,7 +63,9 @@ impl Sorter {
             return tell_apart(sorted, by, hashes);
         }
         if by == By::Time && spread.is_dense(due.len()) {
-            self.place(due, &spread, sorted);
+            sorted.resize(due.len(), Entry::default());
+            let time = |entry: &Entry| spread.high(entry).1 as usize;
+            scatter(due.iter(), sorted, &mut self.places, spread.of_time, time);
             due.clear();
             // Rows of a time that arrived in order still are.
             if !sorted.is_sorted_by(|a, b| by.compare(a, b).is_lt()) {
@@ -97,24 +99,6 @@ impl Sorter {
             tell_apart(&mut sorted[rows], by, &hashes)?;
         }
         Ok(())
-    }
-
-    /// Puts rows in the order of time, each at its place at once; those of a time stay in the order that they have.
-    fn place(&mut self, due: &Due, spread: &Spread, sorted: &mut Vec<Entry>) {
-        let (places, number) = (&mut self.places, |entry: &Entry| spread.high(entry).1 as usize);
-        places.clear();
-        places.resize(1 << spread.of_time, 0);
-        due.iter().for_each(|entry| places[number(entry)] += 1);
-        let mut before = 0;
-        for place in &mut *places {
-            before += std::mem::replace(place, before);
-        }
-        sorted.resize(due.len(), Entry::default());
-        for entry in due.iter() {
-            let place = &mut places[number(entry)];
-            sorted[*place as usize] = *entry;
-            *place += 1;
-        }
     }
 
     /// The same for rows in one piece.

@@ -83,7 +83,8 @@ impl<W: Word> Words<W> {
         for digit in 0..digits {
             // All digits have about as many bits.
             let width = of / digits + u32::from(digit < of % digits);
-            scatter(&self.words, &mut self.other, &mut self.places, shift, width);
+            let value = |word: &W| word.digit(shift, (1 << width) - 1);
+            scatter(self.words.iter(), &mut self.other, &mut self.places, width, value);
             std::mem::swap(&mut self.words, &mut self.other);
             shift += width;
         }
@@ -132,19 +133,25 @@ fn insert<W: Copy + Ord>(words: &mut [W]) -> bool {
     true
 }
 
-/// Puts words in the order of a digit.
-fn scatter<W: Word>(words: &[W], sorted: &mut [W], places: &mut Vec<u32>, shift: u32, width: u32) {
+/// Puts all in the order of a digit of so many bits; those with the same one stay in the order that they have.
+pub fn scatter<'a, T: Copy + 'a>(
+    all: impl Iterator<Item = &'a T> + Clone,
+    sorted: &mut [T],
+    places: &mut Vec<u32>,
+    width: u32,
+    digit: impl Fn(&T) -> usize,
+) {
     places.clear();
     places.resize(1 << width, 0);
-    let (places, mask) = (places.as_mut_slice(), (1 << width) - 1);
-    words.iter().for_each(|word| places[word.digit(shift, mask)] += 1);
+    let places = places.as_mut_slice();
+    all.clone().for_each(|one| places[digit(one)] += 1);
     let mut before = 0;
     for place in &mut *places {
         before += std::mem::replace(place, before);
     }
-    for word in words {
-        let place = &mut places[word.digit(shift, mask)];
-        sorted[*place as usize] = *word;
+    for one in all {
+        let place = &mut places[digit(one)];
+        sorted[*place as usize] = *one;
         *place += 1;
     }
 }
