@@ -26,7 +26,9 @@ use thalweg_core::{Batch, Error, Positions, Result, Timestamp};
 use super::{
     furthest::{Furthest, Place},
     losers::Losers,
+    places::{Part, Places},
     run::{Mixed, part},
+    words::{NONE, Words, before, word},
 };
 
 /// So many rows of a batch in a row are not copied.
@@ -54,8 +56,10 @@ pub struct Ordered {
     is_loose: bool,
     /// How many rows have left behind others that belong behind them.
     out_of_order: u64,
-    /// Memory for rows that are put together.
+    /// Memory for rows that are put together, and for those that are next.
     mixed: Mixed,
+    words: Words,
+    places: Places,
 }
 
 /// What a sender sent.
@@ -69,6 +73,8 @@ struct Sender {
     entered: Option<u32>,
     /// Whether rows do not wait for it.
     is_passed_over: bool,
+    /// The words of the selected rows of its first batch, once they are asked for.
+    words: Vec<u128>,
 }
 
 #[derive(Debug)]
@@ -118,6 +124,8 @@ impl Ordered {
             is_loose: false,
             out_of_order: 0,
             mixed: Mixed::default(),
+            words: Words::default(),
+            places: Places::default(),
         }
     }
 
@@ -215,7 +223,14 @@ impl Ordered {
                 self.mixed = woven.mixed;
                 return Ok(Some((part(&batch, done..done + rows), since)));
             }
-            let braided = if rows == 1 { self.braid(&mut woven) } else { None };
+            let braided = match self.senders.len() {
+                _ if rows > 1 || self.is_loose => None,
+                2 => self.braid(&mut woven),
+                _ => match self.place(&mut woven, until, &reached) {
+                    None | Some(0) => self.braid_many(&mut woven, until, &reached)?,
+                    placed => placed,
+                },
+            };
             if braided.is_none_or(|rows| rows == 0) {
                 for _ in 0..rows.min(self.batch_rows - woven.mixed.len()) {
                     self.weave(winner, &mut woven);
@@ -226,7 +241,7 @@ impl Ordered {
                 last = self.tree.winner();
                 self.weave(last, &mut woven);
             }
-            let looked = if braided.is_some() { 0..2 } else { last..last + 1 };
+            let looked = if braided.is_some() { 0..self.senders.len() } else { last..last + 1 };
             for number in looked.filter(|number| self.senders[*number].head.is_none()) {
                 until = until.min(reached(number));
             }
@@ -243,9 +258,6 @@ impl Ordered {
         let (Some(first), Some(second)) = (one.first(), two.first()) else { return None };
         let (times, others) = (first.times()?, second.times()?);
         let (Some(number), Some(other)) = (one.entered, two.entered) else { return Some(0) };
-        if self.is_loose {
-            return None;
-        }
         let room = self.batch_rows - woven.mixed.len();
         let [mut left, mut right] = [one.done, two.done];
         // Who has many rows in a row is looked at more closely.
@@ -278,9 +290,104 @@ impl Ordered {
         Some(taken[0] + taken[1])
     }
 
+    /// Puts rows of all senders to their places at once, up to an instant before which no other row is, where that pays: how many.
+    fn place(
+        &mut self,
+        woven: &mut Woven,
+        mut until: Timestamp,
+        reached: impl Fn(usize) -> Timestamp,
+    ) -> Option<usize> {
+        let each = (self.batch_rows - woven.mixed.len()) / self.senders.len();
+        for (number, sender) in self.senders.iter().enumerate() {
+            let times = sender.times()?;
+            let next = match (times.get(each), sender.waiting.get(1)) {
+                (Some(time), _) => Some(*time),
+                (None, Some(next)) => Some(*next.times()?.first()?),
+                (None, None) => None,
+            };
+            until = until.min(next.map_or_else(|| reached(number), Timestamp));
+        }
+        let parts = self.senders.iter().map(|sender| {
+            let times = sender.times()?;
+            Some(&times[..times.partition_point(|time| *time < until.0)])
+        });
+        let parts = parts.collect::<Option<Vec<_>>>()?;
+        if !self.places.divide(&parts) {
+            return None;
+        }
+        let counts: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+        for (sender, _) in self.senders.iter_mut().zip(&counts).filter(|(_, count)| **count > 0) {
+            sender.enter(woven);
+        }
+        let parts = self.senders.iter().zip(&counts).filter_map(|(sender, count)| {
+            let (first, batch) = (sender.first()?, sender.entered?);
+            Some(Part { batch, rows: sender.done..sender.done + count, positions: &first.positions })
+        });
+        self.places.fill(&parts.collect::<Vec<_>>(), &mut woven.mixed);
+        for (sender, count) in self.senders.iter_mut().zip(&counts) {
+            sender.done += count;
+            self.bytes -= sender.go_on();
+        }
+        let taken = counts.iter().sum();
+        self.rows -= taken;
+        (woven.streak, self.is_changed) = ((0, 0), true);
+        Some(taken)
+    }
+
+    /// The same one by one, batch after batch: until it would have to be waited for one, or many rows are of one.
+    fn braid_many(
+        &mut self,
+        woven: &mut Woven,
+        until: Timestamp,
+        reached: impl Fn(usize) -> Timestamp,
+    ) -> Result<Option<usize>> {
+        let mut words = std::mem::take(&mut self.words);
+        words.clear();
+        for sender in &mut self.senders {
+            let Some(word) = sender.word() else {
+                self.words = words;
+                return Ok(None);
+            };
+            words.add(word);
+        }
+        let is_tied_before = |senders: &[Sender], a: usize, b: usize| {
+            let places = senders[a].next_place().zip(senders[b].next_place());
+            let order = places.map_or(Ordering::Equal, |((left, a), (right, b))| left.compare(a, right, b));
+            order.then(a.cmp(&b)) == Ordering::Less
+        };
+        words.play(|a, b| is_tied_before(&self.senders, a, b));
+        let (room, mut limit) = (self.batch_rows - woven.mixed.len(), before(until));
+        let (mut taken, mut last, mut streak) = (0, usize::MAX, 0);
+        while taken < room && streak < LOOK {
+            let (word, winner) = words.first();
+            if word >= limit {
+                break;
+            }
+            streak = if winner == last { streak + 1 } else { 1 };
+            (last, taken) = (winner, taken + 1);
+            let next = self.senders[winner].leave(woven, &mut self.bytes);
+            let next = next.ok_or_else(|| Error::bug("rows of one operator say in two ways where they stand"))?;
+            if next == NONE {
+                limit = limit.min(before(reached(winner)));
+            }
+            words.replace(next, |a, b| is_tied_before(&self.senders, a, b));
+        }
+        self.words = words;
+        self.rows -= taken;
+        self.senders.iter_mut().for_each(Sender::find_head);
+        if taken > 0 {
+            woven.streak = (last, streak);
+            self.is_changed = true;
+        }
+        Ok(Some(taken))
+    }
+
     /// Puts the winner's first row to the others.
     fn weave(&mut self, winner: usize, woven: &mut Woven) {
-        self.senders[winner].mix(woven);
+        let sender = &mut self.senders[winner];
+        if let Some(Head { row, .. }) = sender.head {
+            sender.mix(row, woven);
+        }
         woven.streak = if woven.streak.0 == winner { (winner, woven.streak.1 + 1) } else { (winner, 1) };
         self.pass(winner, 1);
     }
@@ -390,6 +497,45 @@ impl Sender {
         Some((self.first()?.positions.as_ref(), self.head?.row))
     }
 
+    /// The times of the rows of its first batch that have not left; `None` as [`Waiting::times`].
+    fn times(&self) -> Option<&[i64]> {
+        match self.first() {
+            Some(first) => Some(&first.times()?[self.done..]),
+            None => Some(&[]),
+        }
+    }
+
+    /// Where the next row stands; other than [`Self::place`], also before that is looked for.
+    fn next_place(&self) -> Option<(&Positions, usize)> {
+        self.first().map(|first| (first.positions.as_ref(), first.physical(self.done)))
+    }
+
+    /// The word of its next row, [`NONE`] if it has none; `None` if that has no word.
+    fn word(&mut self) -> Option<u128> {
+        let Some(first) = self.waiting.front() else { return Some(NONE) };
+        if self.words.is_empty() {
+            let times = first.positions.times()?;
+            let word = |row: usize| word(times[row], first.positions.key(row).prefix());
+            self.words.extend((0..first.rows).map(|number| word(first.physical(number))));
+        }
+        self.words.get(self.done).copied()
+    }
+
+    /// Its next row is put to those that leave together; returns the word of the one behind it, as [`Self::word`] does.
+    #[inline]
+    fn leave(&mut self, woven: &mut Woven, bytes: &mut usize) -> Option<u128> {
+        let row = self.waiting.front()?.physical(self.done);
+        self.mix(row, woven);
+        self.done += 1;
+        if let Some(word) = self.words.get(self.done) {
+            return Some(*word);
+        }
+        *bytes -= self.waiting.pop_front()?.bytes;
+        (self.done, self.entered) = (0, None);
+        self.words.clear();
+        self.word()
+    }
+
     /// Finds its first row after some have left; returns how many bytes of memory nobody needs any more.
     #[inline]
     fn go_on(&mut self) -> usize {
@@ -397,6 +543,7 @@ impl Sender {
         if self.first().is_some_and(|first| self.done == first.rows) {
             bytes = self.waiting.pop_front().map_or(0, |first| first.bytes);
             (self.done, self.entered) = (0, None);
+            self.words.clear();
         }
         self.find_head();
         bytes
@@ -411,15 +558,22 @@ impl Sender {
         });
     }
 
-    /// Adds its first row to those that are copied.
+    /// Adds a physical row of its first batch to those that are copied.
     #[inline]
-    fn mix(&mut self, Woven { mixed, arrived, .. }: &mut Woven) {
-        let (Some(head), Some(first)) = (self.head, self.waiting.front()) else { return };
-        let batch = *self.entered.get_or_insert_with(|| {
+    fn mix(&mut self, row: usize, woven: &mut Woven) {
+        if let Some(batch) = self.enter(woven) {
+            woven.mixed.push(batch, row);
+        }
+    }
+
+    /// The number of its first batch among those that leave now.
+    #[inline]
+    fn enter(&mut self, Woven { mixed, arrived, .. }: &mut Woven) -> Option<u32> {
+        let first = self.waiting.front()?;
+        Some(*self.entered.get_or_insert_with(|| {
             *arrived = Some(arrived.unwrap_or(u64::MAX).min(first.arrived));
             mixed.enter(&first.batch)
-        });
-        mixed.push(batch, head.row);
+        }))
     }
 }
 

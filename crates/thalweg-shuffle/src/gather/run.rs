@@ -46,6 +46,13 @@ impl Mixed {
         self.rows.push(MixedRow { batch, row: row as u32 });
     }
 
+    /// Adds so many rows, which are to be said.
+    pub fn extend(&mut self, rows: usize) -> &mut [MixedRow] {
+        let before = self.rows.len();
+        self.rows.resize(before + rows, MixedRow::default());
+        &mut self.rows[before..]
+    }
+
     /// Adds as many rows of two batches as there are times of one, in the order of times and of the numbers that tell those of one time
     /// apart, until it is not known which comes first; returns how many of each. Of each batch it is said which it is, and from which row on.
     pub fn push_merged<K: Fn(usize) -> u64>(

@@ -80,9 +80,10 @@ fn ordered(number: i64) -> Vec<u8> {
 
 /// Rows of several times in a batch.
 fn in_time(random: &mut StdRng, sender: usize, keys: usize, by_number: bool) -> (Vec<Event>, Vec<Row>) {
+    let span = [40, 8 * keys as i64, 64 * keys as i64][random.random_range(0..3)];
     let mut rows: Vec<Row> = (0..random.random_range(0..8 * keys))
         .map(|_| {
-            let time = random.random_range(0..40);
+            let time = random.random_range(0..span);
             let key = if by_number { ordered(random.random_range(-3..3)) } else { key(random) };
             (time + 1, time, key, sender, 0)
         })
@@ -102,7 +103,7 @@ fn in_time(random: &mut StdRng, sender: usize, keys: usize, by_number: bool) -> 
         events.push(Event::Batch(batch.with_positions(Arc::new(positions))));
         left = later;
         if random.random_bool(0.5) {
-            let next = left.first().map_or(50, |row| row.1);
+            let next = left.first().map_or(span + 10, |row| row.1);
             events.push(Event::Watermark(random.random_range(now[0].1..=next)));
         }
     }
