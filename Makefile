@@ -32,7 +32,7 @@ help:
 	@echo 'make simulate run queries in random interleavings, 100,000 of them (SEEDS=…); THALWEG_SEED=… repeats one'
 	@echo 'make product  run every case of tests/slt in every way there is: 864 at most'
 	@echo 'make transparency  compare what ten million rows give in parallel with what one instance gives, 20 times'
-	@echo 'make soak     run joins and windows at full rate for ten minutes, eight queries in turn: memory must stay flat'
+	@echo 'make soak     run joins and windows at full rate, eight queries in turn, ten minutes each: memory must stay flat (THALWEG_SOAK_ONLY=… runs one)'
 	@echo 'make fuzz     damage pages that came from elsewhere for a minute (FUZZ_SECONDS=…), and read them; needs a C++ compiler'
 	@echo 'make instructions  count those of the hot kernels, and fail if one takes more than it may'
 	@echo 'make goldens  write what comes out into the cases of tests/slt; read the difference'

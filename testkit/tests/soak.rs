@@ -1,5 +1,5 @@
-//! Joins and aggregates over the rows around a row, at full rate for a minute (`make soak`: ten): memory stays what it was when time
-//! had passed all that they keep.
+//! Joins and aggregates over the rows around a row, at full rate for a minute in all (`make soak`: each for ten): memory stays what it was
+//! when time had passed all that they keep.
 
 use std::{
     fs,
@@ -8,8 +8,8 @@ use std::{
 
 use thalweg::Engine;
 
-/// How long all queries run together, in seconds, unless `THALWEG_SOAK_SECONDS` says otherwise.
-const USUAL: u64 = 60;
+/// How long all queries run together, unless `THALWEG_SOAK_SECONDS` says how many seconds each does.
+const ALL: Duration = Duration::from_secs(60);
 
 /// Out of order by up to a tenth of a second, with keys of which a few are hot, and others that are there for a while and come back.
 fn table(name: &str, seed: u64) -> String {
@@ -81,9 +81,14 @@ struct Most {
 #[test]
 #[cfg_attr(not(target_os = "linux"), ignore = "looks at /proc")]
 fn memory_is_flat() {
-    let seconds = std::env::var("THALWEG_SOAK_SECONDS").map_or(USUAL, |seconds| seconds.parse().unwrap());
-    let each = Duration::from_secs(seconds) / QUERIES.len() as u32;
-    for (name, sql) in QUERIES {
+    let each = std::env::var("THALWEG_SOAK_SECONDS").map(|seconds| Duration::from_secs(seconds.parse().unwrap()));
+    let each = each.unwrap_or(ALL / QUERIES.len() as u32);
+    let only = std::env::var("THALWEG_SOAK_ONLY").ok();
+    let queries: Vec<_> =
+        QUERIES.into_iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == name)).collect();
+    let names = QUERIES.map(|(name, _)| name).join("; ");
+    assert!(!queries.is_empty(), "THALWEG_SOAK_ONLY is none of: {names}");
+    for (name, sql) in queries {
         let mut engine = Engine::default();
         engine.sql(&format!("SET 'parallelism' = '2'; {} {}", table("s", 1), table("r", 2))).unwrap();
         let mut query = engine.sql(sql).unwrap();
