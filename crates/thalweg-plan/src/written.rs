@@ -1,7 +1,10 @@
 //! Expressions as a person would write them in SQL: for EXPLAIN, and for errors that name the part that failed.
 
 use arrow_schema::DataType;
-use datafusion_common::ScalarValue;
+use datafusion_common::{
+    Column, ScalarValue,
+    tree_node::{Transformed, TreeNode},
+};
 use datafusion_expr::{
     Expr, Operator,
     expr::{AggregateFunction, BinaryExpr, InList, Like, NullTreatment, Sort},
@@ -16,18 +19,35 @@ const NOT: u8 = 11;
 /// IS, LIKE, IN and BETWEEN hold like comparisons.
 const TEST: u8 = 25;
 
-/// The expression in SQL. Casts are left out: most of them nobody wrote.
+/// The expression in SQL. Casts are left out: most of them nobody wrote. A column's table is written where another one's column has its name.
 ///
 /// ```
 /// use datafusion_expr::{col, lit};
 /// assert_eq!(thalweg_plan::written(&((col("a") + lit(1)) * -col("b"))), "(a + 1) * -b");
+/// assert_eq!(thalweg_plan::written(&(col("s.v") + col("r.v") + col("r.w"))), "s.v + r.v + w");
 /// ```
 pub fn written(expression: &Expr) -> String {
+    let columns = expression.column_refs();
+    let is_of_several =
+        |column: &Column| columns.iter().any(|other| other.name == column.name && other.relation != column.relation);
+    if !columns.iter().any(|column| is_of_several(column)) {
+        return sql(expression);
+    }
+    let named = expression.clone().transform(|part| match part {
+        Expr::Column(column) if is_of_several(&column) => {
+            Ok(Transformed::yes(Expr::Column(Column::from_name(column.flat_name()))))
+        }
+        part => Ok(Transformed::no(part)),
+    });
+    named.map_or_else(|_| sql(expression), |named| sql(&named.data))
+}
+
+fn sql(expression: &Expr) -> String {
     match expression {
-        Expr::Alias(alias) => written(&alias.expr),
-        Expr::Cast(cast) => written(&cast.expr),
+        Expr::Alias(alias) => sql(&alias.expr),
+        Expr::Cast(cast) => sql(&cast.expr),
         Expr::TryCast(cast) => {
-            format!("TRY_CAST({} AS {})", written(&cast.expr), thalweg_core::types::sql_name(cast.field.data_type()))
+            format!("TRY_CAST({} AS {})", sql(&cast.expr), thalweg_core::types::sql_name(cast.field.data_type()))
         }
         Expr::Column(column) => column.name.clone(),
         Expr::Literal(value, _) => literal(value),
@@ -53,10 +73,10 @@ pub fn written(expression: &Expr) -> String {
         Expr::SimilarTo(like) => matches(like, "SIMILAR TO"),
         Expr::Case(case) => {
             let mut text = "CASE".to_string();
-            text.extend(case.expr.iter().map(|operand| format!(" {}", written(operand))));
+            text.extend(case.expr.iter().map(|operand| format!(" {}", sql(operand))));
             let branches = case.when_then_expr.iter();
-            text.extend(branches.map(|(when, then)| format!(" WHEN {} THEN {}", written(when), written(then))));
-            text.extend(case.else_expr.iter().map(|other| format!(" ELSE {}", written(other))));
+            text.extend(branches.map(|(when, then)| format!(" WHEN {} THEN {}", sql(when), sql(then))));
+            text.extend(case.else_expr.iter().map(|other| format!(" ELSE {}", sql(other))));
             text + " END"
         }
         Expr::ScalarFunction(call) => format!("{}({})", call.func.name(), all(&call.args)),
@@ -66,7 +86,7 @@ pub fn written(expression: &Expr) -> String {
 }
 
 fn all(expressions: &[Expr]) -> String {
-    expressions.iter().map(written).collect::<Vec<_>>().join(", ")
+    expressions.iter().map(sql).collect::<Vec<_>>().join(", ")
 }
 
 fn not(negated: bool) -> &'static str {
@@ -75,7 +95,7 @@ fn not(negated: bool) -> &'static str {
 
 /// In parentheses, unless it holds together at least so tightly.
 fn held(expression: &Expr, tightness: u8) -> String {
-    let text = written(expression);
+    let text = sql(expression);
     let is_negative_number = text.starts_with('-') && tightness > SIGN;
     if tight(expression) < tightness || is_negative_number { format!("({text})") } else { text }
 }
@@ -145,10 +165,10 @@ fn aggregate(AggregateFunction { func, params }: &AggregateFunction) -> String {
     let is_star = matches!(params.args.as_slice(), [Expr::Literal(value, _)] if !value.is_null());
     let arguments = if func.name() == "count" && is_star { "*".to_string() } else { all(&params.args) };
     let distinct = if params.distinct { "DISTINCT " } else { "" };
-    let keys = params.order_by.iter().map(|Sort { expr, asc, .. }| written(expr) + if *asc { "" } else { " DESC" });
+    let keys = params.order_by.iter().map(|Sort { expr, asc, .. }| sql(expr) + if *asc { "" } else { " DESC" });
     let keys = keys.collect::<Vec<_>>().join(", ");
     let order = if keys.is_empty() { keys } else { format!(" ORDER BY {keys}") };
-    let filter = params.filter.iter().map(|filter| format!(" FILTER (WHERE {})", written(filter))).collect::<String>();
+    let filter = params.filter.iter().map(|filter| format!(" FILTER (WHERE {})", sql(filter))).collect::<String>();
     let nulls = match params.null_treatment {
         Some(NullTreatment::IgnoreNulls) => " IGNORE NULLS",
         _ => "",

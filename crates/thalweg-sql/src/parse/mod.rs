@@ -166,10 +166,13 @@ pub(crate) fn statement(words: &Words) -> Result<Kind> {
             let near = |token: &TokenWithSpan| diagnose::near(&token.token.to_string(), CLAUSES.into_iter());
             // A clause that is misspelt was read as a name: SELECT v FORM t.
             let here = words.tokens.iter().position(|token| token.span == next.span).unwrap_or_default();
-            let misspelt = words.tokens[..here]
-                .last()
-                .filter(|token| !is_clause(token))
-                .and_then(|token| Some((token, near(token)?)));
+            let last = words.tokens[..here].last();
+            if let Some(filter) = last.filter(|last| is_word(last, "FILTER") && next.token == Token::LParen) {
+                return Error::query("FILTER stands behind OVER")
+                    .with_hint("write it before: sum(v) FILTER (WHERE v > 0) OVER w")
+                    .at(script::span(filter.span));
+            }
+            let misspelt = last.filter(|token| !is_clause(token)).and_then(|token| Some((token, near(token)?)));
             if let Some((token, hint)) = misspelt {
                 return Error::query(format!("unexpected {}", diagnose::quoted(&token.token)))
                     .with_hint(hint)

@@ -69,6 +69,10 @@ SELECT * FORM s
   [FORM] unexpected "FORM" after the end of the statement
     did you mean "FROM"?
 
+SELECT count(*) OVER w FILTER (WHERE v > 0) FROM s WINDOW w AS (ORDER BY ts)
+  [FILTER] FILTER stands behind OVER
+    write it before: sum(v) FILTER (WHERE v > 0) OVER w
+
 SELECT * FROM s WHERE
   [] expected an expression, found the end of the statement
 
