@@ -114,10 +114,10 @@ impl<'a> Planner<'a> {
     pub fn query(&self, query: &Query) -> Result<LogicalPlan> {
         let planner = SqlToRel::new_with_options(self, parser_options());
         let mut query = query.clone();
-        let clauses = over::take(&mut query).map_err(ours)?;
+        let mut clauses = over::take(&mut query).map_err(ours)?;
         name_columns(&mut query.body);
         unions::tell_apart(&mut query);
-        over::resolve(&mut query, &clauses).map_err(ours)?;
+        over::resolve(&mut query, &mut clauses).map_err(ours)?;
         forms::rewrite(&mut query).map_err(ours)?;
         let planned = clauses.into_iter().map(|clauses| self.union(clauses)).collect::<Result<Vec<_>>>()?;
         let plan = loop {

@@ -98,8 +98,7 @@ impl VisitorMut for Taking {
         if number == self.found.len() {
             self.found.push(clauses);
         }
-        let number = Expr::value(Value::Number(number.to_string(), false));
-        list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(number))];
+        list.args = vec![numbered(number)];
         ControlFlow::Continue(())
     }
 }
@@ -168,6 +167,17 @@ pub(super) fn number(key: &Expr) -> Option<usize> {
     let Expr::Function(call) = key else { return None };
     let FunctionArguments::List(list) = &call.args else { return None };
     list.args.first().filter(|_| is_clauses(key))?.to_string().parse().ok()
+}
+
+/// The clauses that stand among the keys of a window are others.
+pub(super) fn set_number(key: &mut Expr, number: usize) {
+    if let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = key {
+        list.args = vec![numbered(number)];
+    }
+}
+
+fn numbered(number: usize) -> FunctionArg {
+    FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::value(Value::Number(number.to_string(), false))))
 }
 
 /// What an input of a union is called, and where it stands.

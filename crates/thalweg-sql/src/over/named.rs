@@ -15,10 +15,11 @@ use super::{
 };
 use crate::{diagnose, script};
 
-/// Puts windows in the place of their names, and refuses what their clauses say nothing to.
+/// Puts windows in the place of their names, and refuses what their clauses say nothing to; more clauses are added where a function has a
+/// window with less of them.
 ///
 /// Errors: `Error::Query` with the place, for windows that are not there, or there twice.
-pub(crate) fn resolve(query: &mut Query, clauses: &[Clauses]) -> Result<()> {
+pub(crate) fn resolve(query: &mut Query, clauses: &mut Vec<Clauses>) -> Result<()> {
     match VisitMut::visit(query, &mut Resolving { clauses }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(*error),
@@ -26,7 +27,7 @@ pub(crate) fn resolve(query: &mut Query, clauses: &[Clauses]) -> Result<()> {
 }
 
 struct Resolving<'a> {
-    clauses: &'a [Clauses],
+    clauses: &'a mut Vec<Clauses>,
 }
 
 impl VisitorMut for Resolving<'_> {
@@ -44,7 +45,7 @@ impl VisitorMut for Resolving<'_> {
                 Some(WindowType::NamedWindow(name)) => spec(name, &windows),
                 Some(WindowType::WindowSpec(spec)) => whole(spec.clone(), &windows),
             };
-            match resolved.and_then(|spec| self.check(call, &spec).map(|()| spec)) {
+            match resolved.and_then(|spec| self.chosen(call, spec)) {
                 Ok(mut spec) => {
                     frame::plain(&mut spec);
                     call.over = Some(WindowType::WindowSpec(spec));
@@ -62,16 +63,27 @@ impl VisitorMut for Resolving<'_> {
 }
 
 impl Resolving<'_> {
-    /// Functions that look at rows by their number have no use for a choice of rows.
-    fn check(&self, call: &Function, spec: &WindowSpec) -> Result<()> {
-        let clauses = spec.partition_by.iter().find_map(clauses::number).and_then(|number| self.clauses.get(number));
+    /// The window as a function looks at it. Those that count rows have no use for a choice of these: to `lag`, as in OpenMLDB, MAXSIZE and
+    /// EXCLUDE CURRENT_ROW mean nothing.
+    fn chosen(&mut self, call: &Function, mut spec: WindowSpec) -> Result<WindowSpec> {
         let name = call.name.to_string().to_lowercase();
-        if !clauses.is_some_and(Clauses::has_flags) || !FUNCTIONS.contains(&name.as_str()) {
-            return Ok(());
+        let found = spec.partition_by.iter_mut().find_map(|key| clauses::number(key).map(|number| (key, number)));
+        let Some((key, number)) = found.filter(|_| FUNCTIONS.contains(&name.as_str())) else { return Ok(spec) };
+        let Some(clauses) = self.clauses.get(number).filter(|clauses| clauses.has_flags()) else { return Ok(spec) };
+        if name == "lag" {
+            let without = Clauses { most: None, excludes_row: false, ..clauses.clone() };
+            if !without.has_flags() {
+                let known = self.clauses.iter().position(|clauses| *clauses == without);
+                if known.is_none() {
+                    self.clauses.push(without);
+                }
+                clauses::set_number(key, known.unwrap_or(self.clauses.len() - 1));
+                return Ok(spec);
+            }
         }
-        let message = format!(
-            "{name} counts all rows of a window: MAXSIZE, EXCLUDE and INSTANCE_NOT_IN_WINDOW mean nothing to it"
-        );
+        let all = if name == "lag" { "EXCLUDE CURRENT_TIME" } else { "MAXSIZE, EXCLUDE" };
+        let message =
+            format!("{name} counts all rows of a window: {all} and INSTANCE_NOT_IN_WINDOW mean nothing to it");
         let error = Error::query(message).with_hint("give it a window of its own, without them");
         Err(error.at(script::span(call.name.span())))
     }

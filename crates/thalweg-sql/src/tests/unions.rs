@@ -388,8 +388,8 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE 1s PRECEDING EXCLUDE CURRENT_ROW 
   [TIES] unexpected "TIES" in a window
     behind the frame stand MAXSIZE n, EXCLUDE CURRENT_ROW, EXCLUDE CURRENT_TIME and INSTANCE_NOT_IN_WINDOW
 
-SELECT lag(delay) OVER (ORDER BY ts ROWS 1 PRECEDING MAXSIZE 3) FROM s
-  [lag] lag counts all rows of a window: MAXSIZE, EXCLUDE and INSTANCE_NOT_IN_WINDOW mean nothing to it
+SELECT lag(delay) OVER (ORDER BY ts ROWS 1 PRECEDING MAXSIZE 3 EXCLUDE CURRENT_TIME) FROM s
+  [lag] lag counts all rows of a window: EXCLUDE CURRENT_TIME and INSTANCE_NOT_IN_WINDOW mean nothing to it
     give it a window of its own, without them
 
 SELECT row_number() OVER w FROM s WINDOW w AS (ORDER BY ts EXCLUDE CURRENT_TIME)
@@ -416,5 +416,7 @@ fn windows_over_one_union_with_other_flags_are_one_node() {
     assert_eq!(nodes(&format!("sum(delay) OVER w AS a, max(fare) OVER (UNION f {flags}) AS b")), 1);
     assert_eq!(nodes(&format!("sum(delay) OVER w AS a, max(fare) OVER ({flags}) AS b")), 2);
     assert_eq!(nodes(&format!("sum(delay) OVER w AS a, max(fare) OVER (UNION f, f {flags}) AS b")), 2);
+    let both = format!("SELECT sum(delay) OVER w AS a, lag(fare) OVER w AS b FROM s WINDOW w AS (UNION f {flags})");
+    assert_eq!(plan_text(&both).matches("Over ").count(), 1);
     assert_eq!(nodes("sum(delay) OVER w AS a, max(fare) OVER (UNION f PARTITION BY dest ORDER BY ts) AS b"), 2);
 }
