@@ -200,6 +200,8 @@ impl Ordered {
         let mut until = self.until(&reached);
         self.senders.iter_mut().for_each(|sender| sender.entered = None);
         let mut woven = Woven { mixed: std::mem::take(&mut self.mixed), ..Woven::default() };
+        // Where it did not pay once, it is not tried again for the same batch.
+        let mut pays = self.senders.len() > 2;
         while woven.mixed.len() < self.batch_rows {
             if std::mem::take(&mut self.is_changed) {
                 self.tree.build(is_before(&self.senders));
@@ -223,13 +225,13 @@ impl Ordered {
                 self.mixed = woven.mixed;
                 return Ok(Some((part(&batch, done..done + rows), since)));
             }
+            let is_one = rows == 1 && !self.is_loose;
+            let placed = if pays && is_one { self.place(&mut woven, until, &reached) } else { None };
+            pays &= !is_one || placed.is_some();
             let braided = match self.senders.len() {
-                _ if rows > 1 || self.is_loose => None,
+                _ if !is_one || placed.is_some() => placed,
                 2 => self.braid(&mut woven),
-                _ => match self.place(&mut woven, until, &reached) {
-                    None | Some(0) => self.braid_many(&mut woven, until, &reached)?,
-                    placed => placed,
-                },
+                _ => self.braid_many(&mut woven, until, &reached)?,
             };
             if braided.is_none_or(|rows| rows == 0) {
                 for _ in 0..rows.min(self.batch_rows - woven.mixed.len()) {
@@ -290,7 +292,7 @@ impl Ordered {
         Some(taken[0] + taken[1])
     }
 
-    /// Puts rows of all senders to their places at once, up to an instant before which no other row is, where that pays: how many.
+    /// Puts rows of all senders to their places at once, up to an instant before which no other row is: how many. `None` where that does not pay.
     fn place(
         &mut self,
         woven: &mut Woven,
