@@ -81,9 +81,9 @@ impl Resolving<'_> {
                 return Ok(spec);
             }
         }
-        let all = if name == "lag" { "EXCLUDE CURRENT_TIME" } else { "MAXSIZE, EXCLUDE" };
+        let some = if name == "lag" { "EXCLUDE CURRENT_TIME" } else { "MAXSIZE, EXCLUDE" };
         let message =
-            format!("{name} counts all rows of a window: {all} and INSTANCE_NOT_IN_WINDOW mean nothing to it");
+            format!("{name} counts all rows of a window, and {some} and INSTANCE_NOT_IN_WINDOW leave some out");
         let error = Error::query(message).with_hint("give it a window of its own, without them");
         Err(error.at(script::span(call.name.span())))
     }

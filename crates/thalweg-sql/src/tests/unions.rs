@@ -389,11 +389,11 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE 1s PRECEDING EXCLUDE CURRENT_ROW 
     behind the frame stand MAXSIZE n, EXCLUDE CURRENT_ROW, EXCLUDE CURRENT_TIME and INSTANCE_NOT_IN_WINDOW
 
 SELECT lag(delay) OVER (ORDER BY ts ROWS 1 PRECEDING MAXSIZE 3 EXCLUDE CURRENT_TIME) FROM s
-  [lag] lag counts all rows of a window: EXCLUDE CURRENT_TIME and INSTANCE_NOT_IN_WINDOW mean nothing to it
+  [lag] lag counts all rows of a window, and EXCLUDE CURRENT_TIME and INSTANCE_NOT_IN_WINDOW leave some out
     give it a window of its own, without them
 
 SELECT row_number() OVER w FROM s WINDOW w AS (ORDER BY ts EXCLUDE CURRENT_TIME)
-  [row_number] row_number counts all rows of a window: MAXSIZE, EXCLUDE and INSTANCE_NOT_IN_WINDOW mean nothing to it
+  [row_number] row_number counts all rows of a window, and MAXSIZE, EXCLUDE and INSTANCE_NOT_IN_WINDOW leave some out
     give it a window of its own, without them
 
 SELECT upper(origin) OVER (UNION f ORDER BY ts) FROM s
