@@ -83,9 +83,9 @@ struct Most {
 fn memory_is_flat() {
     let each = std::env::var("THALWEG_SOAK_SECONDS").map(|seconds| Duration::from_secs(seconds.parse().unwrap()));
     let each = each.unwrap_or(ALL / QUERIES.len() as u32);
-    let only = std::env::var("THALWEG_SOAK_ONLY").ok();
+    let only = std::env::var_os("THALWEG_SOAK_ONLY");
     let queries: Vec<_> =
-        QUERIES.into_iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == name)).collect();
+        QUERIES.into_iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == *name)).collect();
     let names = QUERIES.map(|(name, _)| name).join("; ");
     assert!(!queries.is_empty(), "THALWEG_SOAK_ONLY is none of: {names}");
     for (name, sql) in queries {
