@@ -116,6 +116,11 @@ impl Positions {
         if let Place::Times(times) = &self.place { Some(times) } else { None }
     }
 
+    /// The number of each row, where rows of one time follow each other by numbers.
+    pub fn numbers(&self) -> Option<&[i64]> {
+        if let Keys::Numbers(numbers) = &self.keys { Some(numbers) } else { None }
+    }
+
     /// Whether all rows are of one window.
     pub fn is_of_one_window(&self) -> bool {
         matches!(self.place, Place::Window(..))

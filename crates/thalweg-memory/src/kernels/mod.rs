@@ -1,4 +1,4 @@
-//! Safe functions over slices: selection, the values of rows, hashing, exact sums, sums between two times, the fields and members of text. The portable version of each is its specification.
+//! Safe functions over slices: selection, the values of rows, hashing, exact sums, sums between two times, the fields and members of text, two sequences that become one. The portable version of each is its specification.
 
 pub mod between;
 pub mod bounds;
@@ -8,5 +8,6 @@ pub mod gather;
 pub mod hash;
 mod masks;
 pub mod members;
+pub mod merge;
 pub mod select;
 pub mod sums;

@@ -262,6 +262,11 @@ impl Ordered {
         let (Some(number), Some(other)) = (one.entered, two.entered) else { return Some(0) };
         let room = self.batch_rows - woven.mixed.len();
         let [mut left, mut right] = [one.done, two.done];
+        if let (Some(numbers), Some(of_other)) = (first.positions.numbers(), second.positions.numbers()) {
+            let keys = [[&times[left..], &numbers[left..]], [&others[right..], &of_other[right..]]];
+            let taken = woven.mixed.push_turns([(number, left), (other, right)], keys, room);
+            (left, right) = (left + taken[0], right + taken[1]);
+        }
         // Who has many rows in a row is looked at more closely.
         let (mut last, mut streak, mut is_tie) = (0, 0, false);
         while !is_tie && streak < LOOK {

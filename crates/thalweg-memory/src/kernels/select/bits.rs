@@ -41,7 +41,7 @@ pub fn of_nulls(nulls: Option<&NullBuffer>, from: usize, rows: usize) -> Bits {
 }
 
 /// The 64 bits from `bit` on; zeros behind the end.
-fn word_at(bytes: &[u8], bit: usize) -> u64 {
+pub fn word_at(bytes: &[u8], bit: usize) -> u64 {
     let (byte, shift) = (bit / 8, bit % 8);
     let mut near = [0; 16];
     match bytes.get(byte..byte + 16) {
