@@ -353,8 +353,9 @@ impl Over {
         // Where aggregates keep the values of all rows that are seen, few rows are looked at together.
         self.at_once = match chunk.at_hand() {
             MUCH.. => (self.at_once / 2).max(1),
-            LITTLE.. => self.at_once,
-            _ => (self.at_once * 2).min(self.batch_rows),
+            // Fewer rows than might have been say nothing of how much more would take.
+            ..LITTLE if next.len() == self.at_once => (self.at_once * 2).min(self.batch_rows),
+            _ => self.at_once,
         };
         Ok(Some(next))
     }

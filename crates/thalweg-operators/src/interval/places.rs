@@ -16,10 +16,13 @@ pub enum Tells {
 
 /// The positions of rows: their time, then their position in their source, then, if there is one, a hash of their content.
 pub fn positions(rows: &[Entry], hashes: Option<&[u64]>) -> Positions {
-    let times = rows.iter().map(|entry| entry.time).collect();
     match hashes {
-        None => Positions::in_time_by_number(times, rows.iter().map(|entry| entry.position).collect()),
+        None => {
+            let (times, numbers): (Vec<_>, Vec<_>) = rows.iter().map(|entry| (entry.time, entry.position)).unzip();
+            Positions::in_time_by_number(times.into(), numbers.into())
+        }
         Some(hashes) => {
+            let times = rows.iter().map(|entry| entry.time).collect();
             let keys = rows.iter().zip(hashes).map(|(entry, hash)| of_content(entry, *hash));
             Positions::in_time(times, BinaryArray::from_iter_values(keys))
         }

@@ -56,11 +56,25 @@ struct Seen {
     /// For how many looks no instance is taken away: it had too much to do shortly before.
     alert: u32,
     /// How long the busiest member was at work in the last looks, and how many rows came.
-    last: VecDeque<(Duration, u64)>,
+    last: VecDeque<Work>,
     /// Whether more instances for a group gain anything.
     trial: Option<Trial>,
     /// Groups for which more instances gained too little.
     refused: HashMap<KeyGroup, Refusal>,
+}
+
+/// What the busiest member did until a look.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    time: Duration,
+    rows: u64,
+    /// How many looks there might have been in that time: rows that take long come seldom.
+    looks: usize,
+}
+
+/// How many looks there might have been until these.
+fn looks(last: &VecDeque<Work>) -> usize {
+    last.iter().map(|work| work.looks).sum()
 }
 
 /// What gained too little is not tried again for some time, and for twice as long each time that it did.
@@ -157,7 +171,8 @@ impl Planner {
         for (team, seen) in self.teams.iter().zip(&mut inner.seen) {
             let is_overloaded = seen.glance(team, since);
             if is_overloaded || now.saturating_duration_since(seen.looked) >= interval {
-                tables.extend(seen.look(team, now, rules, is_overloaded).map(|table| (Arc::clone(team), table)));
+                let table = seen.look(team, (now, interval), rules, is_overloaded);
+                tables.extend(table.map(|table| (Arc::clone(team), table)));
             }
         }
         let moves = !tables.is_empty();
@@ -197,7 +212,13 @@ impl Seen {
     }
 
     /// The table that a team should have, if it is another.
-    fn look(&mut self, team: &Team, now: Instant, rules: Rules, is_overloaded: bool) -> Option<Table> {
+    fn look(
+        &mut self,
+        team: &Team,
+        (now, interval): (Instant, Duration),
+        rules: Rules,
+        is_overloaded: bool,
+    ) -> Option<Table> {
         let since = now.saturating_duration_since(self.looked);
         if since.is_zero() || !team.has_load() && team.busy() * 2 >= since {
             // Who is at work takes longer than this for what came before: it is looked at together with what comes next.
@@ -210,8 +231,11 @@ impl Seen {
             // Nothing came: who takes the result may wait, which says nothing about what is to come.
             return None;
         }
-        self.last.push_back((busiest, all_rows));
-        self.last.drain(..self.last.len().saturating_sub(TRIED));
+        let passed = (since.as_nanos() / interval.as_nanos().max(1)).clamp(1, TRIED as u128) as usize;
+        self.last.push_back(Work { time: busiest, rows: all_rows, looks: passed });
+        while self.last.front().is_some_and(|first| looks(&self.last) - first.looks >= TRIED) {
+            self.last.pop_front();
+        }
         let busy = busy.as_secs_f64() / since.as_secs_f64();
         if self.rows.is_empty() {
             (self.rows, self.busy) = (rows.iter().map(|rows| *rows as f64).collect(), busy);
@@ -225,11 +249,12 @@ impl Seen {
         let rules = if self.alert > 0 { Rules { low: 0.0, ..rules } } else { rules };
         let affordable = since.as_secs_f64() * f64::from(FITS) / team.cost_of_move().as_secs_f64();
         let load = policy::Load { rows: &self.rows, busy, affordable };
-        let work = self.last.iter().fold((0.0, 0), |(work, rows), one| (work + one.0.as_secs_f64(), rows + one.1));
+        let work =
+            self.last.iter().fold((0.0, 0), |(work, rows), one| (work + one.time.as_secs_f64(), rows + one.rows));
         let cost = work.0 / work.1 as f64;
         self.refused.values_mut().for_each(|refusal| refusal.looks = refusal.looks.saturating_sub(1));
         let Decision { table: next, reason } = match self.trial.take() {
-            Some(trial) => match trial.look(cost, &mut self.last, rules) {
+            Some(trial) => match trial.look((cost, passed), &mut self.last, rules) {
                 Verdict::Unknown(trial) => {
                     self.trial = Some(trial);
                     return None;
@@ -247,7 +272,7 @@ impl Seen {
             None => {
                 let busiest = busiest.as_secs_f64() / since.as_secs_f64();
                 let trial = || {
-                    let may_try = team.may_share() && self.last.len() == TRIED;
+                    let may_try = team.may_share() && looks(&self.last) >= TRIED;
                     let tried = policy::share(rules, &table, load, busiest).filter(|_| may_try);
                     tried.filter(|(group, _)| self.refused.get(group).is_none_or(|refusal| refusal.looks == 0))
                 };
@@ -283,10 +308,10 @@ enum Verdict {
 
 impl Trial {
     /// Looks at it, when the busiest member was at work for so long for each row, in seconds, as the last looks say.
-    fn look(self, cost: f64, last: &mut VecDeque<(Duration, u64)>, rules: Rules) -> Verdict {
-        let looks = self.looks + 1;
+    fn look(self, (cost, passed): (f64, usize), last: &mut VecDeque<Work>, rules: Rules) -> Verdict {
+        // Some of what the first look sees was before the group was shared.
+        let looks = if self.looks == 0 { 1 } else { self.looks + passed };
         if looks == 1 {
-            // Some of that was before the group was shared.
             last.clear();
         }
         if looks <= TRIED {
@@ -451,6 +476,21 @@ mod tests {
             assert_eq!(pass([75, 75, 1, 1]), None, "it was tried twice");
         }
         assert_eq!(pass([75, 75, 1, 1]), Some(vec![0, 1, 2, 3]));
+    }
+
+    #[test]
+    fn rows_that_take_long_come_seldom_and_each_look_at_them_says_more() {
+        let (team, planner, clock) = of_a_hot_group();
+        // One member is at work all the time, and takes some rows every five seconds.
+        let pass = || {
+            clock.move_to(clock.now() + Duration::from_secs(4));
+            team.worked(0, Duration::from_millis(3950));
+            assert!(!planner.look());
+            pass_hot(&team, &planner, &clock, [98, 1, 1, 1])
+        };
+        assert_eq!(pass(), Some(vec![0, 1]));
+        assert_eq!(pass(), None, "some of that was before");
+        assert_eq!(pass(), Some(vec![0]), "each row takes as long as before");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -16,6 +17,9 @@ use super::screen::Screen;
 
 /// The exit code of what was interrupted, as shells have it: 128 and the number of the signal.
 pub const CODE: u8 = 130;
+
+/// What follows within this time is the same interrupt: `timeout` and others send it to the process and to its group.
+const SAME: Duration = Duration::from_millis(300);
 
 /// Takes interrupts for as long as the process lives.
 #[derive(Clone)]
@@ -33,7 +37,11 @@ impl Interrupt {
     pub fn install(screen: &Arc<Screen>) -> Result<Self> {
         let shared = Arc::new(Shared { running: Mutex::new(None), is_stopped: AtomicBool::new(false) });
         let (interrupt, screen) = (Self(Arc::clone(&shared)), Arc::clone(screen));
+        let mut first_at: Option<Instant> = None;
         let handler = move || {
+            if first_at.get_or_insert_with(Instant::now).elapsed() < SAME && shared.is_stopped.load(Ordering::Acquire) {
+                return;
+            }
             let running = shared.running.lock().clone();
             let is_first = !shared.is_stopped.swap(true, Ordering::AcqRel);
             match running.filter(|_| is_first) {

@@ -75,7 +75,9 @@ fn a_reader_that_leaves_is_noticed_while_there_is_nothing_to_write() {
 fn an_interrupt_stops_cleanly_and_says_what_is_open() {
     let (mut child, mut stdout, line) = start(ENDLESS);
     assert!(line.starts_with("{\"window_start\":\"2020-01-01T00:00:00Z\",\"page\":\"home\",\"n\":"), "{line}");
-    interrupt(&child);
+    // As `timeout` has it, which tells the process and its group: two signals that are one interrupt.
+    let both = format!("kill -INT {id}; kill -TERM {id}", id = child.id());
+    assert!(Command::new("sh").args(["-c", &both]).status().expect("there is a shell").success());
     let mut rest = String::new();
     stdout.read_to_string(&mut rest).expect("UTF-8");
     assert!(rest.ends_with("}\n"), "{rest}");

@@ -43,7 +43,7 @@ use super::{
 const SEEN: usize = if cfg!(test) { 64 } else { 16_384 };
 
 /// After so many rows that were seen others may run.
-const TURN: usize = if cfg!(test) { 128 } else { 1 << 20 };
+const TURN: usize = if cfg!(test) { 128 } else { 1 << 17 };
 
 /// So many rows of a key at most are looked at together for windows that overlap.
 const TOGETHER: usize = if cfg!(test) { 100 } else { 1 << 24 };
@@ -174,9 +174,9 @@ impl Seen {
         }
     }
 
-    /// Forgets all rows; where one row saw very many, their memory is given back.
+    /// Forgets all rows; where rows saw many more before, their memory is given back.
     fn forget(&mut self) {
-        if self.rows.capacity() > 4 * SEEN {
+        if self.rows.capacity() > 4 * SEEN.max(self.rows.len()) {
             *self = Self::default();
         }
         self.rows.clear();
