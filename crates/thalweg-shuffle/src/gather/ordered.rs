@@ -19,16 +19,18 @@
 //! Source: Gulisano et al., "StreamCloud: A Large Scale Data Streaming System", fig. 3. There a balancer sends a dummy for a silent
 //! sender, which says that nothing older will come. We do not say so: a watermark would make late what comes after all.
 
-use std::{cmp::Ordering, collections::VecDeque, sync::Arc};
+use std::cmp::Ordering;
 
-use thalweg_core::{Batch, Error, Positions, Result, Timestamp};
+use thalweg_core::{Batch, Error, Result, Timestamp};
 
 use super::{
     furthest::{Furthest, Place},
     losers::Losers,
-    places::{Part, Places},
-    run::{Mixed, part},
-    words::{NONE, Words, before, word},
+    mixed::Mixed,
+    places::Places,
+    run::part,
+    sender::{Head, Sender, Waiting},
+    words::Words,
 };
 
 /// So many rows of a batch in a row are not copied.
@@ -37,76 +39,36 @@ const RUN: usize = 256;
 /// After so many rows of one sender in a row, it is looked for how many more there are.
 const STREAK: usize = 4;
 
-/// After so many where two senders take turns.
-const LOOK: usize = 64;
-
 /// The rows of several senders on their way into one order.
 #[derive(Debug)]
 pub struct Ordered {
-    senders: Vec<Sender>,
-    tree: Losers,
+    pub(super) senders: Vec<Sender>,
+    pub(super) tree: Losers,
     /// Whether a sender that had no row has one now.
-    is_changed: bool,
-    batch_rows: usize,
-    rows: usize,
-    bytes: usize,
+    pub(super) is_changed: bool,
+    pub(super) batch_rows: usize,
+    pub(super) rows: usize,
+    pub(super) bytes: usize,
     /// How far rows have come that did not wait for all, until nothing can belong before them.
-    furthest: Option<Furthest>,
+    pub(super) furthest: Option<Furthest>,
     /// Whether rows may leave before others that belong before them.
-    is_loose: bool,
+    pub(super) is_loose: bool,
     /// How many rows have left behind others that belong behind them.
-    out_of_order: u64,
+    pub(super) out_of_order: u64,
     /// Memory for rows that are put together, and for those that are next.
-    mixed: Mixed,
-    words: Words,
-    places: Places,
-}
-
-/// What a sender sent.
-#[derive(Debug, Default)]
-struct Sender {
-    waiting: VecDeque<Waiting>,
-    /// How many rows of the first batch have left.
-    done: usize,
-    head: Option<Head>,
-    /// The number of its first batch among those that leave now.
-    entered: Option<u32>,
-    /// Whether rows do not wait for it.
-    is_passed_over: bool,
-    /// The words of the selected rows of its first batch, once they are asked for.
-    words: Vec<u128>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    batch: Batch,
-    positions: Arc<Positions>,
-    arrived: u64,
-    bytes: usize,
-    /// How many rows are selected.
-    rows: usize,
-}
-
-/// A sender's first row, with what decides most comparisons.
-#[derive(Clone, Copy, Debug)]
-struct Head {
-    window: (Timestamp, Timestamp),
-    /// The first bytes of the key.
-    prefix: u64,
-    /// The physical row.
-    row: usize,
-    /// When the window is over.
-    over: Timestamp,
+    pub(super) mixed: Mixed,
+    pub(super) words: Words,
+    pub(super) places: Places,
 }
 
 /// Rows that are put together, one by one.
 #[derive(Default)]
-struct Woven {
-    mixed: Mixed,
+pub(super) struct Woven {
+    pub(super) mixed: Mixed,
     /// When what caused the first of them arrived.
-    arrived: Option<u64>,
+    pub(super) arrived: Option<u64>,
     /// Whose row was the last one, and how many of its rows followed each other.
-    streak: (usize, usize),
+    pub(super) streak: (usize, usize),
 }
 
 impl Ordered {
@@ -252,143 +214,6 @@ impl Ordered {
         Ok(self.mixed.take()?.map(|batch| (batch, woven.arrived.unwrap_or(u64::MAX))))
     }
 
-    /// Puts rows of two senders together that are in the order of time, both of whose first batches have rows there already, until one has no
-    /// more, or a closer look is needed: how many. `None` if there are others, or the rows are not in the order of time. Where both have rows,
-    /// nobody waits.
-    fn braid(&mut self, woven: &mut Woven) -> Option<usize> {
-        let [one, two] = &mut self.senders[..] else { return None };
-        let (Some(first), Some(second)) = (one.first(), two.first()) else { return None };
-        let (times, others) = (first.times()?, second.times()?);
-        let (Some(number), Some(other)) = (one.entered, two.entered) else { return Some(0) };
-        let room = self.batch_rows - woven.mixed.len();
-        let [mut left, mut right] = [one.done, two.done];
-        if let (Some(numbers), Some(of_other)) = (first.positions.numbers(), second.positions.numbers()) {
-            let keys = [[&times[left..], &numbers[left..]], [&others[right..], &of_other[right..]]];
-            let taken = woven.mixed.push_turns([(number, left), (other, right)], keys, room);
-            (left, right) = (left + taken[0], right + taken[1]);
-        }
-        // Who has many rows in a row is looked at more closely.
-        let (mut last, mut streak, mut is_tie) = (0, 0, false);
-        while !is_tie && streak < LOOK {
-            let count =
-                LOOK.min(times.len() - left).min(others.len() - right).min(room + one.done + two.done - left - right);
-            if count == 0 {
-                break;
-            }
-            let (rest, others) = (&times[left..left + count], &others[right..right + count]);
-            let keys = [(first, left), (second, right)]
-                .map(|(batch, start)| move |row| batch.positions.key(start + row).prefix());
-            let from = woven.mixed.push_merged([(number, left), (other, right)], [rest, others], keys);
-            is_tie = from[0] + from[1] < count;
-            (left, right) = (left + from[0], right + from[1]);
-            streak = if from[0] == 0 || from[1] == 0 { from[0] + from[1] } else { 0 };
-            last = usize::from(from[0] == 0);
-        }
-        let taken = [left - one.done, right - two.done];
-        (one.done, two.done) = (left, right);
-        if taken != [0, 0] {
-            woven.streak = (last, streak);
-            self.is_changed = true;
-        }
-        for (sender, taken) in self.senders.iter_mut().zip(taken).filter(|(_, taken)| *taken > 0) {
-            self.rows -= taken;
-            self.bytes -= sender.go_on();
-        }
-        Some(taken[0] + taken[1])
-    }
-
-    /// Puts rows of all senders to their places at once, up to an instant before which no other row is: how many. `None` where that does not pay.
-    fn place(
-        &mut self,
-        woven: &mut Woven,
-        mut until: Timestamp,
-        reached: impl Fn(usize) -> Timestamp,
-    ) -> Option<usize> {
-        let each = (self.batch_rows - woven.mixed.len()) / self.senders.len();
-        for (number, sender) in self.senders.iter().enumerate() {
-            let times = sender.times()?;
-            let next = match (times.get(each), sender.waiting.get(1)) {
-                (Some(time), _) => Some(*time),
-                (None, Some(next)) => Some(*next.times()?.first()?),
-                (None, None) => None,
-            };
-            until = until.min(next.map_or_else(|| reached(number), Timestamp));
-        }
-        let parts = self.senders.iter().map(|sender| {
-            let times = sender.times()?;
-            Some(&times[..times.partition_point(|time| *time < until.0)])
-        });
-        let parts = parts.collect::<Option<Vec<_>>>()?;
-        if !self.places.divide(&parts) {
-            return None;
-        }
-        let counts: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-        for (sender, _) in self.senders.iter_mut().zip(&counts).filter(|(_, count)| **count > 0) {
-            sender.enter(woven);
-        }
-        let parts = self.senders.iter().zip(&counts).filter_map(|(sender, count)| {
-            let (first, batch) = (sender.first()?, sender.entered?);
-            Some(Part { batch, rows: sender.done..sender.done + count, positions: &first.positions })
-        });
-        self.places.fill(&parts.collect::<Vec<_>>(), &mut woven.mixed);
-        for (sender, count) in self.senders.iter_mut().zip(&counts) {
-            sender.done += count;
-            self.bytes -= sender.go_on();
-        }
-        let taken = counts.iter().sum();
-        self.rows -= taken;
-        (woven.streak, self.is_changed) = ((0, 0), true);
-        Some(taken)
-    }
-
-    /// The same one by one, batch after batch: until it would have to be waited for one, or many rows are of one.
-    fn braid_many(
-        &mut self,
-        woven: &mut Woven,
-        until: Timestamp,
-        reached: impl Fn(usize) -> Timestamp,
-    ) -> Result<Option<usize>> {
-        let mut words = std::mem::take(&mut self.words);
-        words.clear();
-        for sender in &mut self.senders {
-            let Some(word) = sender.word() else {
-                self.words = words;
-                return Ok(None);
-            };
-            words.add(word);
-        }
-        let is_tied_before = |senders: &[Sender], a: usize, b: usize| {
-            let places = senders[a].next_place().zip(senders[b].next_place());
-            let order = places.map_or(Ordering::Equal, |((left, a), (right, b))| left.compare(a, right, b));
-            order.then(a.cmp(&b)) == Ordering::Less
-        };
-        words.play(|a, b| is_tied_before(&self.senders, a, b));
-        let (room, mut limit) = (self.batch_rows - woven.mixed.len(), before(until));
-        let (mut taken, mut last, mut streak) = (0, usize::MAX, 0);
-        while taken < room && streak < LOOK {
-            let (word, winner) = words.first();
-            if word >= limit {
-                break;
-            }
-            streak = if winner == last { streak + 1 } else { 1 };
-            (last, taken) = (winner, taken + 1);
-            let next = self.senders[winner].leave(woven, &mut self.bytes);
-            let next = next.ok_or_else(|| Error::bug("rows of one operator say in two ways where they stand"))?;
-            if next == NONE {
-                limit = limit.min(before(reached(winner)));
-            }
-            words.replace(next, |a, b| is_tied_before(&self.senders, a, b));
-        }
-        self.words = words;
-        self.rows -= taken;
-        self.senders.iter_mut().for_each(Sender::find_head);
-        if taken > 0 {
-            woven.streak = (last, streak);
-            self.is_changed = true;
-        }
-        Ok(Some(taken))
-    }
-
     /// Puts the winner's first row to the others.
     fn weave(&mut self, winner: usize, woven: &mut Woven) {
         let sender = &mut self.senders[winner];
@@ -491,124 +316,6 @@ impl Ordered {
         sender.done += rows;
         self.bytes -= sender.go_on();
         self.tree.replay(is_before(&self.senders));
-    }
-}
-
-impl Sender {
-    fn first(&self) -> Option<&Waiting> {
-        self.waiting.front()
-    }
-
-    /// Where its first row stands.
-    fn place(&self) -> Option<(&Positions, usize)> {
-        Some((self.first()?.positions.as_ref(), self.head?.row))
-    }
-
-    /// The times of the rows of its first batch that have not left; `None` as [`Waiting::times`].
-    fn times(&self) -> Option<&[i64]> {
-        match self.first() {
-            Some(first) => Some(&first.times()?[self.done..]),
-            None => Some(&[]),
-        }
-    }
-
-    /// Where the next row stands; other than [`Self::place`], also before that is looked for.
-    fn next_place(&self) -> Option<(&Positions, usize)> {
-        self.first().map(|first| (first.positions.as_ref(), first.physical(self.done)))
-    }
-
-    /// The word of its next row, [`NONE`] if it has none; `None` if that has no word.
-    fn word(&mut self) -> Option<u128> {
-        let Some(first) = self.waiting.front() else { return Some(NONE) };
-        if self.words.is_empty() {
-            let times = first.positions.times()?;
-            let word = |row: usize| word(times[row], first.positions.key(row).prefix());
-            self.words.extend((0..first.rows).map(|number| word(first.physical(number))));
-        }
-        self.words.get(self.done).copied()
-    }
-
-    /// Its next row is put to those that leave together; returns the word of the one behind it, as [`Self::word`] does.
-    #[inline]
-    fn leave(&mut self, woven: &mut Woven, bytes: &mut usize) -> Option<u128> {
-        let row = self.waiting.front()?.physical(self.done);
-        self.mix(row, woven);
-        self.done += 1;
-        if let Some(word) = self.words.get(self.done) {
-            return Some(*word);
-        }
-        *bytes -= self.waiting.pop_front()?.bytes;
-        (self.done, self.entered) = (0, None);
-        self.words.clear();
-        self.word()
-    }
-
-    /// Finds its first row after some have left; returns how many bytes of memory nobody needs any more.
-    #[inline]
-    fn go_on(&mut self) -> usize {
-        let mut bytes = 0;
-        if self.first().is_some_and(|first| self.done == first.rows) {
-            bytes = self.waiting.pop_front().map_or(0, |first| first.bytes);
-            (self.done, self.entered) = (0, None);
-            self.words.clear();
-        }
-        self.find_head();
-        bytes
-    }
-
-    #[inline]
-    fn find_head(&mut self) {
-        self.head = self.first().map(|first| {
-            let row = first.physical(self.done);
-            let (window, over) = (first.positions.window(row), first.positions.over(row));
-            Head { window: (window.end, window.start), prefix: first.positions.key(row).prefix(), row, over }
-        });
-    }
-
-    /// Adds a physical row of its first batch to those that are copied.
-    #[inline]
-    fn mix(&mut self, row: usize, woven: &mut Woven) {
-        if let Some(batch) = self.enter(woven) {
-            woven.mixed.push(batch, row);
-        }
-    }
-
-    /// The number of its first batch among those that leave now.
-    #[inline]
-    fn enter(&mut self, Woven { mixed, arrived, .. }: &mut Woven) -> Option<u32> {
-        let first = self.waiting.front()?;
-        Some(*self.entered.get_or_insert_with(|| {
-            *arrived = Some(arrived.unwrap_or(u64::MAX).min(first.arrived));
-            mixed.enter(&first.batch)
-        }))
-    }
-}
-
-impl Waiting {
-    /// How many rows from this one on are of windows that are over at `until`; the first of them is.
-    fn ready(&self, done: usize, until: Timestamp) -> usize {
-        let left = self.rows - done;
-        let is_ready = |number: usize| self.positions.over(self.physical(done + number)) <= until;
-        if self.positions.is_of_one_window() || is_ready(left - 1) {
-            return left;
-        }
-        let (mut ready, mut waits) = (0, left - 1);
-        while waits - ready > 1 {
-            let middle = ready + (waits - ready) / 2;
-            if is_ready(middle) { ready = middle } else { waits = middle }
-        }
-        ready + 1
-    }
-
-    /// The times of all rows, where these are in the order of time, and none is left out.
-    fn times(&self) -> Option<&[i64]> {
-        self.positions.times().filter(|_| self.batch.selection().is_none())
-    }
-
-    /// The physical row of a selected one.
-    #[inline]
-    fn physical(&self, number: usize) -> usize {
-        self.batch.selection().map_or(number, |selection| selection.rows()[number] as usize)
     }
 }
 

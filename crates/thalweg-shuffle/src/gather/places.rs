@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use thalweg_core::Positions;
 
-use super::run::Mixed;
+use super::mixed::Mixed;
 
 /// Fewer rows are not worth it.
 const FEW: usize = 64;
