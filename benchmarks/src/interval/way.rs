@@ -89,7 +89,7 @@ impl Way {
         let eager = ALGORITHMS.map(|one| Self { mode: Mode::Eager, ..Self::of(one, cores()) });
         let ours = [(1, Mode::Final), (1, Mode::Eager), (cores(), Mode::Final), (JOINERS, Mode::Final)];
         let ours = ours.map(|(joiners, mode)| Self::of_engine(ENGINE, joiners, mode));
-        let any_order = Self::of_engine(ANY_ORDER, cores(), Mode::Final);
+        let any_order = [cores(), JOINERS].map(|joiners| Self::of_engine(ANY_ORDER, joiners, Mode::Final));
         let row_by_row = one_and_all().into_iter().map(|joiners| Self::of(ROW_BY_ROW, joiners));
         finals
             .chain(row_by_row)
@@ -97,7 +97,7 @@ impl Way {
             .chain(ablations)
             .chain(eager)
             .chain(ours)
-            .chain([any_order])
+            .chain(any_order)
             .collect()
     }
 
