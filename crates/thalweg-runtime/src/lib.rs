@@ -16,6 +16,7 @@
 //! * [`pool`]: workers that run tasks when there is something to do
 //! * [`chain`]: the operators of one subquery, called one after the other
 //! * [`source`]: partitions become batches and watermarks
+//! * [`batch_rows`]: how many rows a source puts into a batch
 //! * [`slack`]: how long rows wait for an instance that says nothing
 //! * [`intake`]: the pipes that end at a task, put together
 //! * [`task`]: one instance of a subquery
@@ -27,6 +28,7 @@ pub mod accuracy;
 pub mod adapt;
 pub mod alarm;
 pub mod align;
+pub mod batch_rows;
 pub mod chain;
 pub mod clock;
 pub mod deal;
