@@ -171,6 +171,9 @@ impl Options {
             .ok_or_else(|| Error::query(format!("option '{key}' is '{text}', expected a duration such as '5 s'")))
     }
 
+    /// Options of tables that are not the connector's, which does not see them.
+    pub const OF_TABLES: [&str; 2] = ["lateness", "accuracy"];
+
     /// Refuses keys that are not among `known`; a known key that ends in `*` stands for all that begin like it.
     pub fn check(&self, known: &[&str]) -> Result<()> {
         let is_known =
@@ -178,8 +181,10 @@ impl Options {
         match self.0.keys().find(|key| !is_known(key)) {
             None => Ok(()),
             Some(key) => {
-                let all = known.iter().map(|k| format!("'{k}'")).collect::<Vec<_>>().join(", ");
-                let hint = near(key, known.iter().copied()).unwrap_or_else(|| format!("the options here are {all}"));
+                let of_tables: &[&str] = if known.contains(&"connector") { &Self::OF_TABLES } else { &[] };
+                let known = || known.iter().chain(of_tables).copied();
+                let all = known().map(|k| format!("'{k}'")).collect::<Vec<_>>().join(", ");
+                let hint = near(key, known()).unwrap_or_else(|| format!("the options here are {all}"));
                 Err(Error::query(format!("unknown option '{key}'")).with_hint(hint))
             }
         }

@@ -29,7 +29,7 @@ mod rows;
 
 pub use aggregate::Aggregate;
 pub use filter::Filter;
-pub use interval::{EagerJoin, EagerOver, IntervalJoin, Over};
+pub use interval::{EagerJoin, EagerOver, IntervalJoin, Normalize, Over};
 pub use limit::Limit;
 pub use map::Map;
 pub use position::Position;

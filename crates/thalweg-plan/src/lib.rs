@@ -15,6 +15,7 @@
 //! * [`written`]: expressions → SQL
 
 pub mod accuracy;
+mod apart;
 mod changing;
 pub mod label;
 pub mod node;

@@ -33,6 +33,8 @@ pub enum Node {
     IntervalJoin(IntervalJoin),
     /// Appends to each row of the first input aggregates over the rows of all inputs around it.
     Over(Over),
+    /// Leaves out corrections that change none of the columns, and says of those of which a filter left one row that it comes or goes.
+    Normalize,
     /// Gives the rows of all inputs, which have the same columns.
     Union,
     /// Gives each row to the first of several outputs whose predicate is true for it.
@@ -423,6 +425,7 @@ impl Node {
             Self::Aggregate(_) => "Aggregate",
             Self::Partial(_) => "Partial",
             Self::Position => "Position",
+            Self::Normalize => "Normalize",
             Self::IntervalJoin(_) => "IntervalJoin",
             Self::Over(_) => "Over",
             Self::Union => "Union",
@@ -448,7 +451,7 @@ impl Node {
     /// Whether each row is treated by itself, so that any number of instances may share the rows.
     pub fn is_stateless(&self) -> bool {
         match self {
-            Self::Filter(_) | Self::Map(_) | Self::Position => true,
+            Self::Filter(_) | Self::Map(_) | Self::Position | Self::Normalize => true,
             // What it holds goes out before all that others wait for.
             Self::Partial(_) => true,
             // Aligned windows of a row follow from the row alone.

@@ -254,7 +254,7 @@ fn detail(plan: &Plan, id: NodeId) -> String {
         Node::Aggregate(_) | Node::Partial(_) => aggregate_detail(plan, id),
         Node::IntervalJoin(join) => join_detail(plan, id, join),
         Node::Over(over) => over_detail(plan, id, over),
-        Node::Position | Node::Union => String::new(),
+        Node::Position | Node::Normalize | Node::Union => String::new(),
         Node::Split(split) => list(split.predicates.iter().map(written)),
         Node::Branch(output) => branch_detail(plan, planned.inputs[0], *output),
         Node::Batch(1) => "of 1 row".to_string(),

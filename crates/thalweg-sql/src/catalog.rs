@@ -14,7 +14,7 @@ use thalweg_core::{
 use thalweg_plan::Accuracy;
 
 use crate::{
-    diagnose, lateness,
+    diagnose,
     parse::{Exists, Name, Written},
     types,
 };
@@ -179,7 +179,7 @@ impl Table {
         TableDefinition {
             name: self.name.clone(),
             columns: Arc::new(Schema::new(fields)),
-            options: self.options.without(&lateness::OPTIONS),
+            options: self.options.without(&Options::OF_TABLES),
             time,
         }
     }

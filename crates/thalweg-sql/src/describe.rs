@@ -5,14 +5,14 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow_schema::DataType;
 use datafusion_common::DFSchemaRef;
-use thalweg_core::{Error, Result};
+use thalweg_core::{Error, Result, connector::Options};
 use thalweg_plan::Settings;
 
 use crate::{
     catalog::{Relation, Table, in_zone},
     forms,
     functions::Functions,
-    lateness, over, types,
+    over, types,
 };
 
 fn rows(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
@@ -105,7 +105,7 @@ pub(crate) fn table(table: &Table, zone: &str) -> Result<RecordBatch> {
 
 /// A watermark as it was written, and the option that completes it.
 fn in_force(text: &str, table: &Table) -> String {
-    let said = lateness::OPTIONS.iter().find_map(|key| table.options.get(key).map(|value| (key, value)));
+    let said = Options::OF_TABLES.iter().find_map(|key| table.options.get(key).map(|value| (key, value)));
     said.map_or_else(|| text.to_string(), |(key, value)| format!("{text} WITH {} = {}", quoted(key), quoted(value)))
 }
 

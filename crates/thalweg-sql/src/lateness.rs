@@ -5,15 +5,12 @@ use thalweg_plan::Accuracy;
 
 use crate::catalog::Watermark;
 
-/// Options that are not the connector's.
-pub(crate) const OPTIONS: [&str; 2] = ["lateness", "accuracy"];
-
 /// Completes a table's watermark by its options.
 ///
 /// Errors: an option without a watermark, with a value that means nothing, or that says what was said before.
 pub(crate) fn complete(watermark: Option<Watermark>, options: &Options) -> Result<Option<Watermark>> {
     let Some(mut watermark) = watermark else {
-        let Some(option) = OPTIONS.iter().find(|key| options.get(key).is_some()) else { return Ok(None) };
+        let Some(option) = Options::OF_TABLES.iter().find(|key| options.get(key).is_some()) else { return Ok(None) };
         return Err(Error::query(format!("option '{option}' is for tables with a WATERMARK"))
             .with_hint("declare which column is event time: WATERMARK FOR ts AS ts"));
     };

@@ -56,7 +56,7 @@ pub mod words;
 #[cfg(test)]
 mod tests;
 
-pub use eager::{EagerJoin, EagerOver};
+pub use eager::{EagerJoin, EagerOver, Normalize};
 pub use frame::Frame;
 pub use input::Input;
 pub use join::IntervalJoin;

@@ -208,7 +208,7 @@ pub fn estimated(plan: &Plan, id: NodeId) -> Cost {
         Node::Split(split) => cost(split.predicates.iter().map(|e| computed(plan, id, e)).sum(), 1.0),
         // Branches share the rows of their split, of which nothing is known.
         Node::Branch(_) => cost(0.0, 1.0),
-        Node::Position => cost(guess::OPERATION, 1.0),
+        Node::Position | Node::Normalize => cost(guess::OPERATION, 1.0),
         Node::IntervalJoin(_) | Node::Over(_) => cost(guess::AROUND, 1.0),
         Node::Union | Node::Limit(_) => cost(guess::READ, 1.0),
         Node::Batch(_) => cost(guess::COPY, 1.0),

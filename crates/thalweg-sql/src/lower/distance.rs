@@ -34,6 +34,13 @@ impl Bounds {
         Self { from: self.from.into_iter().chain(other.from).max(), to: self.to.into_iter().chain(other.to).min() }
     }
 
+    /// The same of times of which others lie so far behind, of a left row and of a right row, which these bounds are said of.
+    pub fn between(self, left: Distance, right: Distance) -> Self {
+        let from = |from: i64| from.checked_add(left.from.0)?.checked_sub(right.to.0);
+        let to = |to: i64| to.checked_add(left.to.0)?.checked_sub(right.from.0);
+        Self { from: self.from.and_then(from), to: self.to.and_then(to) }
+    }
+
     /// So far at least, and at most, where that is known.
     pub fn ends(self) -> (Option<i64>, Option<i64>) {
         (self.from, self.to)

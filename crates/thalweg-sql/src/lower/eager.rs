@@ -16,7 +16,7 @@ use thalweg_plan::{
 };
 
 use super::{
-    Lowering,
+    Hiddens, Lowering,
     stream::{Slot, Stream},
 };
 use crate::{emit::EagerNode, last::LastNode, over::OverNode};
@@ -35,14 +35,64 @@ impl Lowering<'_> {
         self.eager = None;
         let stream = stream?;
         let stream = self.settle(stream)?;
-        let op = self.schema(&stream).op.ok_or_else(|| {
+        self.schema(&stream).op.ok_or_else(|| {
             Error::query("EMIT EAGER has nothing to correct: no row of this query waits for others")
                 .with_hint(WHAT_CAN_BE)
                 .at(node.span())
         })?;
         self.check_same(stream.node, node.span())?;
+        let stream = self.normalized(stream)?;
+        let op = self.schema(&stream).op.ok_or_else(|| Error::bug("what becomes of rows is lost"))?;
         let slots = std::iter::once(Slot::Column(op)).chain(stream.slots).collect();
         Ok(Stream { node: stream.node, columns: Arc::clone(&node.schema), slots, pending: None })
+    }
+
+    /// The stream without corrections that change nothing of its columns, where there may be such, or parts of them.
+    fn normalized(&mut self, stream: Stream) -> Result<Stream> {
+        let schema = self.schema(&stream);
+        let read: Vec<bool> = (0..schema.columns.fields().len())
+            .map(|column| schema.op == Some(column) || stream.slots.contains(&Slot::Column(column)))
+            .collect();
+        if !self.hides_changes(stream.node, &read) {
+            return Ok(stream);
+        }
+        let columns = Arc::clone(&stream.columns);
+        let stream = self.exactly_with(stream, Hiddens { op: true, ..Hiddens::default() })?;
+        let schema = self.schema(&stream).clone();
+        let node = self.plan.add(Node::Normalize, vec![stream.node], schema);
+        Ok(Stream::whole(node, &columns))
+    }
+
+    /// Whether corrections may change nothing of those columns of a node that are read, or lose one of their two rows.
+    fn hides_changes(&self, id: NodeId, read: &[bool]) -> bool {
+        let planned = self.plan.node(id);
+        let input = planned.inputs.first().copied();
+        let changing = |id: NodeId| self.plan.changing(id);
+        match (&planned.node, input) {
+            (Node::Filter(filter), Some(input)) => match changing(input) {
+                Some(changing) if !self.plan.reads(&filter.predicate, input, &changing) => {
+                    self.hides_changes(input, read)
+                }
+                _ => self.plan.nodes().any(|(_, other)| matches!(other.node, Node::Over(_))),
+            },
+            (Node::Map(map), Some(input)) => {
+                let columns = &self.plan.node(input).schema.columns;
+                let mut passed = vec![false; columns.fields().len()];
+                for (part, _) in map.expressions.iter().zip(read).filter(|(_, read)| **read) {
+                    if let Expr::Column(column) = part
+                        && let Some(from) = columns.maybe_index_of_column(column)
+                    {
+                        passed[from] = true;
+                    }
+                }
+                self.hides_changes(input, &passed)
+            }
+            (Node::Over(_), _) => {
+                let changing = changing(id).unwrap_or_default();
+                changing.iter().zip(read).any(|(changing, read)| *changing && !*read)
+            }
+            _ => false,
+        }
     }
 
     /// Refuses expressions over rows that may be taken back, if they give something else each time: what is taken out would not be what was

@@ -1,6 +1,6 @@
 //! JOIN: pairs of rows whose event times lie close to each other.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
 use arrow_schema::Field;
 use datafusion_common::{
@@ -154,13 +154,39 @@ impl Lowering<'_> {
             match said(comparison, &side_of) {
                 Said::Bounds(bounds) => conditions.bounds = conditions.bounds.and(bounds),
                 Said::Unclear(reason) => return Err(self.unclear(&reason, &part)),
-                Said::Nothing => match key(comparison, left, right) {
-                    Some(key) => conditions.keys.push(key),
-                    None => conditions.others.push(part),
-                },
+                Said::Nothing => {
+                    conditions.bounds = conditions.bounds.and(self.follows(comparison, [left, right], both));
+                    match key(comparison, left, right) {
+                        Some(key) => conditions.keys.push(key),
+                        None => conditions.others.push(part),
+                    }
+                }
             }
         }
         Ok(conditions)
+    }
+
+    /// What follows for the event times from a comparison of columns that are not far from them: the other times of joins that a side comes
+    /// from.
+    fn follows(&self, comparison: &BinaryExpr, sides: [&Stream; 2], both: &Stream) -> Bounds {
+        let width = self.schema(sides[0]).columns.fields().len();
+        let apart = |expression: &Expr| {
+            let column = both.slot_of(expression)?.column()?;
+            let side = usize::from(column >= width);
+            Some((side, self.plan.apart(sides[side].node, column - side * width)?))
+        };
+        let found = Cell::new([None; 2]);
+        let side_of = |expression: &Expr| {
+            let (side, distance) = apart(expression)?;
+            let mut both = found.get();
+            both[side] = Some(distance);
+            found.set(both);
+            Some(side)
+        };
+        match (said(comparison, &side_of), found.get()) {
+            (Said::Bounds(bounds), [Some(left), Some(right)]) => bounds.between(left, right),
+            _ => Bounds::default(),
+        }
     }
 
     pub(super) fn join_place(&self) -> Span {

@@ -31,8 +31,10 @@ impl Lowering<'_> {
     /// A LAST JOIN, whose right side holds this node.
     pub(super) fn last_join(&mut self, join: &logical_plan::Join, last: &LastNode) -> Result<Stream> {
         let at = last.span().unwrap_or_else(|| self.join_place());
+        self.asks_for_time = true;
         let left = self.base(&join.left)?;
         let left = self.narrow_side(left);
+        self.asks_for_time = true;
         let right = self.side(&join.right)?;
         let both = both(&left, &right, self.schema(&left).columns.fields().len())
             .map_err(|error| diagnose::planning(error, self.words))?;

@@ -60,6 +60,8 @@ pub(crate) fn lower(logical: &LogicalPlan, sink: Sink, settings: &Settings, word
         words,
         tables: names::tables(logical),
         wants_positions: false,
+        wants_time: false,
+        asks_for_time: false,
         eager: None,
         feeds_eager: false,
     };
@@ -76,6 +78,9 @@ struct Lowering<'a> {
     tables: HashSet<String>,
     /// Whether somebody above asks where rows stand in their source.
     wants_positions: bool,
+    /// Whether a LAST JOIN above asks for the event time, which nobody names; and whether one does of the input that is lowered next.
+    wants_time: bool,
+    asks_for_time: bool,
     /// Where EMIT EAGER is written, as long as the node is looked for that it is about.
     eager: Option<Span>,
     /// Whether what is eager gives its rows to an OVER that is, too.
@@ -234,8 +239,8 @@ impl Lowering<'_> {
         Ok(Stream { node, columns: Arc::clone(logical), slots, pending: stream.pending })
     }
 
-    /// Adds what is not selected but needed further up: the time of a pending window, the other bound of a window, where rows
-    /// stand in their source, what becomes of them.
+    /// Adds what is not selected but needed further up: the time of a pending window, the other bound of a window, the event time and where
+    /// rows stand in their source, what becomes of them.
     fn keep_hidden(&self, stream: &mut Stream, map: &mut MapBuilder) {
         let schema = self.plan.node(stream.node).schema.clone();
         let keep = |map: &mut MapBuilder, column: usize| {
@@ -251,6 +256,9 @@ impl Lowering<'_> {
         {
             keep(map, start);
             keep(map, end);
+        }
+        if let Some(time) = schema.time.filter(|_| self.wants_time) {
+            keep(map, time);
         }
         if let Some(position) = schema.position.filter(|_| self.wants_positions) {
             keep(map, position);
@@ -291,24 +299,36 @@ impl Lowering<'_> {
             self.schema(input).time.is_some_and(|time| input.slots[column] == Slot::Column(time))
                 && input.columns.field(column).data_type() == logical.field(column).data_type()
         };
-        let columns = 0..logical.fields().len();
-        let time = columns.into_iter().find(|column| inputs.iter().all(|input| carries_time(input, *column)));
+        let mut columns = 0..logical.fields().len();
+        let time = columns.find(|column| inputs.iter().all(|input| carries_time(input, *column)));
+        // Nobody reads it but a LAST JOIN, which asks for it without a name.
+        let is_read = (0..logical.fields().len()).any(|column| inputs.iter().any(|input| carries_time(input, column)));
+        let kind = |input: &Stream| {
+            let StreamSchema { time, columns, .. } = self.schema(input);
+            time.map(|time| columns.field(time).data_type().clone())
+        };
+        let kinds: Vec<_> = inputs.iter().map(kind).collect();
+        let same = kinds.first().cloned().flatten().filter(|_| kinds.iter().all(|kind| *kind == kinds[0]));
+        let hidden_time = same.filter(|_| !is_read && self.wants_time && !logical.fields().is_empty());
+        let with = Hiddens { time: hidden_time.is_some(), position: with_position, op: with_position };
         let mut nodes = Vec::new();
         for input in inputs {
             let input = match logical.fields().is_empty() {
                 // Rows without columns cannot be counted.
                 true => self.rows_alone(input),
-                false => self.cast_to(input, logical, with_position)?,
+                false => self.cast_to(input, logical, with)?,
             };
             nodes.push(input.node);
         }
+        let time = time.or(hidden_time.as_ref().map(|_| logical.fields().len()));
+        let hidden_time = hidden_time.map(|kind| Field::new("time", kind, true));
         let schemas: Vec<_> = nodes.iter().map(|node| &self.plan.node(*node).schema).collect();
         let shared = |same: bool| schemas.first().filter(|_| same);
         let fields = logical.fields().iter().map(|field| field.as_ref().clone());
         let schema = StreamSchema {
             columns: match logical.fields().is_empty() {
                 true => Arc::clone(&schemas[0].columns),
-                false => self.unique(fields.chain(with_position.then(position_field))),
+                false => self.unique(fields.chain(hidden_time).chain(with_position.then(position_field))),
             },
             time,
             window: shared(schemas.iter().all(|s| s.window == schemas[0].window)).and_then(|s| s.window),
@@ -328,18 +348,18 @@ impl Lowering<'_> {
         Stream { node, ..stream }
     }
 
-    /// The logical columns with exactly these types, and perhaps where rows stand in their source.
-    fn cast_to(&mut self, stream: Stream, target: &DFSchemaRef, with_position: bool) -> Result<Stream> {
+    /// The logical columns with exactly these types, and some that are hidden.
+    fn cast_to(&mut self, stream: Stream, target: &DFSchemaRef, with: Hiddens) -> Result<Stream> {
         let differs = |(have, want): (&Arc<Field>, &Arc<Field>)| have.data_type() != want.data_type();
         if !stream.columns.fields().iter().zip(target.fields()).any(differs) {
-            return self.exactly_with(stream, with_position);
+            return self.exactly_with(stream, with);
         }
         let columns = stream.columns.columns().into_iter().map(Expr::Column).zip(target.fields());
         let cast = columns.map(|(column, field)| column.cast_to(field.data_type(), &*stream.columns));
         let cast = cast.collect::<datafusion_common::Result<Vec<_>>>();
         let cast = cast.map_err(|error| diagnose::planning(error, self.words))?;
         let stream = self.project(stream, &cast, target, Hidden::Keep)?;
-        self.exactly_with(stream, with_position)
+        self.exactly_with(stream, with)
     }
 
     fn sort(&mut self, sort: &datafusion_expr::logical_plan::Sort, fetch: Option<usize>) -> Result<Stream> {
@@ -407,15 +427,15 @@ impl Lowering<'_> {
 
     /// A stream whose node has exactly the logical columns, under their names.
     fn exactly(&mut self, stream: Stream) -> Result<Stream> {
-        self.exactly_with(stream, false)
+        self.exactly_with(stream, Hiddens::default())
     }
 
-    /// A stream whose node has exactly the logical columns, under their names, and perhaps where rows stand in their source, and what becomes
-    /// of them.
-    fn exactly_with(&mut self, stream: Stream, with_hidden: bool) -> Result<Stream> {
+    /// A stream whose node has exactly the logical columns, under their names, and some that are hidden.
+    fn exactly_with(&mut self, stream: Stream, with: Hiddens) -> Result<Stream> {
         let stream = self.settle(stream)?;
-        let StreamSchema { position, op, .. } = self.schema(&stream);
-        let hidden: Vec<usize> = position.iter().chain(op).copied().filter(|_| with_hidden).collect();
+        let StreamSchema { time, position, op, .. } = *self.schema(&stream);
+        let hidden = [time.filter(|_| with.time), position.filter(|_| with.position), op.filter(|_| with.op)];
+        let hidden: Vec<usize> = hidden.into_iter().flatten().collect();
         let have = self.schema(&stream).columns.fields();
         let want = stream.columns.fields();
         let is_same = have.len() == want.len() + hidden.len()
@@ -453,6 +473,14 @@ impl Lowering<'_> {
         let columns: &DFSchema = &self.schema(stream).columns;
         stream.rebase(expression, columns).map_err(|error| diagnose::planning(error, self.words))
     }
+}
+
+/// Which hidden columns stand behind the logical ones: the event time, where rows stand in their source, what becomes of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hiddens {
+    time: bool,
+    position: bool,
+    op: bool,
 }
 
 /// What becomes of columns that are not selected, but tell of windows and time.

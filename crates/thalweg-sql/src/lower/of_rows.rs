@@ -188,7 +188,8 @@ impl Lowering<'_> {
             let text = thalweg_plan::written(&Expr::AggregateFunction(call.clone()));
             frames.ask(frame, (call, Field::new(text, output.data_type().clone(), output.is_nullable())), of_nulls);
         }
-        if is_inner || !frames.calls[ALONE].is_empty() {
+        // Where nothing is asked of the pairs, what is late and in which order rows come is that of the join all the same.
+        if is_inner || !frames.calls[ALONE].is_empty() || frames.places.is_empty() {
             frames.count(if of_pairs { PAIRS } else { OTHERS });
         }
         let firsts = frames.firsts(width);

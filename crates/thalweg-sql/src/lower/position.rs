@@ -10,8 +10,10 @@ impl Lowering<'_> {
     /// Lowers something of whose rows it is asked, or not, where they stand in their source.
     pub(super) fn with_positions<T>(&mut self, wanted: bool, lower: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let before = std::mem::replace(&mut self.wants_positions, wanted);
+        let asks = std::mem::take(&mut self.asks_for_time);
+        let wanted_time = std::mem::replace(&mut self.wants_time, asks);
         let lowered = lower(self);
-        self.wants_positions = before;
+        (self.wants_positions, self.wants_time) = (before, wanted_time);
         lowered
     }
 

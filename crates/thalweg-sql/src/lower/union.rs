@@ -8,7 +8,7 @@ use datafusion_expr::{Expr, ExprSchemable, UserDefinedLogicalNodeCore, type_coer
 use thalweg_core::{Error, Result, error::Span};
 use thalweg_plan::{NodeId, StreamSchema};
 
-use super::{Lowering, MapBuilder, stream::Stream};
+use super::{Hiddens, Lowering, MapBuilder, stream::Stream};
 use crate::{over::OverNode, together::Together, types};
 
 /// What another input is called in errors, and where it stands.
@@ -22,7 +22,11 @@ impl Lowering<'_> {
     pub(super) fn apart(&mut self, base: Stream, node: &OverNode) -> Result<Stream> {
         let mut seen = BTreeSet::new();
         let is_apart = read(&base, node).into_iter().all(|column| seen.insert(base.slots[column].column()));
-        if is_apart || node.inputs.len() == 1 { Ok(base) } else { self.exactly_with(base, true) }
+        if is_apart || node.inputs.len() == 1 {
+            Ok(base)
+        } else {
+            self.exactly_with(base, Hiddens { position: true, op: true, ..Hiddens::default() })
+        }
     }
 
     /// Another input with the columns of the base that are read, and where its event time is.

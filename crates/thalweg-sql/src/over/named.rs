@@ -3,8 +3,8 @@
 use std::{collections::HashMap, ops::ControlFlow};
 
 use sqlparser::ast::{
-    Expr, Function, Ident, NamedWindowExpr, Query, Select, Spanned, VisitMut, VisitorMut, WindowSpec, WindowType,
-    visit_expressions_mut,
+    Expr, Function, Ident, NamedWindowExpr, Query, Select, SetExpr, Spanned, VisitMut, VisitorMut, WindowSpec,
+    WindowType, visit_expressions_mut,
 };
 use thalweg_core::{Error, Result};
 
@@ -33,8 +33,35 @@ struct Resolving<'a> {
 impl VisitorMut for Resolving<'_> {
     type Break = Box<Error>;
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Box<Error>> {
+        // What is sorted by may have the windows of what is selected.
+        match (&mut *query.body, &mut query.order_by) {
+            (SetExpr::Select(select), Some(order)) => {
+                self.resolve(windows(select), |resolve| visit_expressions_mut(order, resolve))
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Box<Error>> {
-        let windows = match windows(select) {
+        self.resolve(windows(select), |resolve| {
+            visit_expressions_mut(&mut select.projection, &mut *resolve)?;
+            for condition in [&mut select.selection, &mut select.having, &mut select.qualify] {
+                visit_expressions_mut(condition, &mut *resolve)?;
+            }
+            ControlFlow::Continue(())
+        })
+    }
+}
+
+impl Resolving<'_> {
+    /// Puts the windows of a query in the place of their names in what is visited.
+    fn resolve(
+        &mut self,
+        windows: Result<HashMap<String, NamedWindowExpr>>,
+        visit: impl FnOnce(&mut dyn FnMut(&mut Expr) -> ControlFlow<Box<Error>>) -> ControlFlow<Box<Error>>,
+    ) -> ControlFlow<Box<Error>> {
+        let windows = match windows {
             Ok(windows) => windows,
             Err(error) => return ControlFlow::Break(Box::new(error)),
         };
@@ -54,15 +81,9 @@ impl VisitorMut for Resolving<'_> {
             }
             ControlFlow::Continue(())
         };
-        visit_expressions_mut(&mut select.projection, &mut resolve)?;
-        for condition in [&mut select.selection, &mut select.having, &mut select.qualify] {
-            visit_expressions_mut(condition, &mut resolve)?;
-        }
-        ControlFlow::Continue(())
+        visit(&mut resolve)
     }
-}
 
-impl Resolving<'_> {
     /// The window as a function looks at it. Those that count rows have no use for a choice of these: to `lag`, as in OpenMLDB, MAXSIZE and
     /// EXCLUDE CURRENT_ROW mean nothing.
     fn chosen(&mut self, call: &Function, mut spec: WindowSpec) -> Result<WindowSpec> {

@@ -178,6 +178,14 @@ pub(crate) fn statement(words: &Words) -> Result<Kind> {
                     .with_hint(hint)
                     .at(script::span(token.span));
             }
+            if let Some(window) = words.tokens[..here].iter().rposition(|token| is_word(token, "WINDOW"))
+                && ["WHERE", "GROUP", "HAVING", "FROM"].iter().any(|clause| is_word(&next, clause))
+                && is_word(&words.tokens[(window + 2).min(here)], "AS")
+            {
+                return Error::query(format!("WINDOW stands behind {}", next.token))
+                    .with_hint("the clauses are SELECT … FROM … WHERE … GROUP BY … HAVING … WINDOW … QUALIFY … ORDER BY … LIMIT …")
+                    .at(script::span(words.tokens[window].span));
+            }
             if is_clause(&next) {
                 return Error::query(format!(
                     "{} stands here without what belongs to it",

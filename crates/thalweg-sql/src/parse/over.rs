@@ -34,14 +34,17 @@ pub(super) fn rewritten(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> 
     let mut at = 0;
     while at < tokens.len() {
         out.push(tokens[at].clone());
-        if is_window(tokens, at)
-            && let Some(close) = closing(tokens, at)
-        {
-            out.extend(Window::new(&rewritten(&tokens[at + 1..close])?).rewritten()?);
-            at = close;
-        } else {
+        if !is_window(tokens, at) {
             at += 1;
+            continue;
         }
+        let Some(close) = closing(tokens, at) else {
+            return Err(Error::query("the window that begins here has no end")
+                .with_hint("close its parenthesis: WINDOW w AS (PARTITION BY … ORDER BY … ROWS_RANGE BETWEEN … AND …)")
+                .at(script::span(tokens[at].span)));
+        };
+        out.extend(Window::new(&rewritten(&tokens[at + 1..close])?).rewritten()?);
+        at = close;
     }
     Ok(out)
 }
@@ -106,6 +109,12 @@ impl<'a> Window<'a> {
 
     /// The window as sqlparser reads it.
     fn rewritten(&self) -> Result<Vec<TokenWithSpan>> {
+        let misplaced = top_level(self.keys).into_iter().find(|i| is(self.keys, *i, &["UNION"]));
+        if let Some(union) = misplaced.filter(|i| *i > 0) {
+            return Err(Error::query("UNION stands first in a window")
+                .with_hint("write WINDOW w AS (UNION r PARTITION BY … ORDER BY …)")
+                .at(script::span(self.keys[union].span)));
+        }
         let mut out = self.name.to_vec();
         let first = self.union.map(|(union, _)| union).or(self.clauses.first());
         let mut keys = self.keys;

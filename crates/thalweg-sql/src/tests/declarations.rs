@@ -141,7 +141,7 @@ CREATE TABLE t (a INT) WITH ('connector' = 'file', 'connector' = 'file')
 
 CREATE TABLE t (a INT) WITH ('connector' = 'file', 'nope' = 'x'); SELECT * FROM t
   [t] unknown option 'nope'
-    the options here are 'connector', 'format', 'path'
+    the options here are 'connector', 'format', 'path', 'lateness', 'accuracy'
 
 CREATE TABLE s (a INT) WITH ('connector' = 'file')
   [s] table "s" is there already

@@ -568,3 +568,19 @@ CREATE TABLE t (a INT, b AS sum(a) OVER (ORDER BY a)) WITH ('connector' = 'strea
 "#,
     );
 }
+
+#[test]
+fn corrections_are_looked_at_again_where_some_may_change_nothing() {
+    let is_normalized = |query: &str| plan_text(&format!("{query} EMIT EAGER")).contains("Normalize");
+    let window = "WINDOW w AS (PARTITION BY origin ORDER BY ts ROWS_RANGE BETWEEN 1h PRECEDING AND 1h FOLLOWING)";
+    for (query, expected) in [
+        (format!("SELECT delay, sum(delay) OVER w AS a FROM s {window}"), false),
+        (format!("SELECT sum(delay) OVER w AS a, max(delay) OVER w AS b FROM s {window}"), false),
+        (format!("SELECT sum(delay) OVER w > 9 AS a FROM s {window}"), true),
+        (format!("SELECT a FROM (SELECT delay, sum(delay) OVER w AS a FROM s {window}) WHERE delay > 1"), false),
+        (format!("SELECT a FROM (SELECT delay, sum(delay) OVER w AS a FROM s {window}) WHERE a > 1"), true),
+        ("SELECT s.delay FROM s JOIN f ON s.origin = f.origin AND f.ts = s.ts".to_string(), false),
+    ] {
+        assert_eq!(is_normalized(&query), expected, "{query}");
+    }
+}

@@ -14,8 +14,8 @@ use thalweg_core::{
 };
 use thalweg_expressions::{aggregate, aggregate_in_order, compile as compile_expression, constant_rows};
 use thalweg_operators::{
-    Aggregate, EagerJoin, EagerOver, Filter, IntervalJoin, Limit, Map, Over, Position, Rebatch, Sort, Split, Union,
-    Window,
+    Aggregate, EagerJoin, EagerOver, Filter, IntervalJoin, Limit, Map, Normalize, Over, Position, Rebatch, Sort, Split,
+    Union, Window,
     aggregate::{Call, Partial, Parts, functions::native, partial, windowing::Windowing},
     interval::{
         Frame, Input, join, over,
@@ -177,6 +177,10 @@ impl Compiler<'_> {
             Node::Position => {
                 let numbered = self.plan.numbered_position(id);
                 vec![make(move || Ok(Position::new(Arc::clone(&output), numbered)))]
+            }
+            Node::Normalize => {
+                let op = self.plan.node(id).schema.op.ok_or_else(|| Error::bug("what becomes of rows is not known"))?;
+                vec![make(move || Ok(Normalize::new(Arc::clone(&output), op)))]
             }
             Node::IntervalJoin(join) => vec![self.interval_join(id, join, output)?],
             Node::Over(over) => vec![self.over(id, over, output)?],

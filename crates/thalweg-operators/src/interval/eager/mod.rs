@@ -8,6 +8,7 @@
 //! * [`answers`]: rows whose results may change
 //! * [`changes`]: what is new of some rows' results
 //! * [`corrections`]: what is said anew of rows that results are given for
+//! * [`normalize`]: corrections as those see them who read some columns of some rows
 //! * [`op`]: what becomes of a row
 //! * [`watched`]: where rows are whose results are remembered
 
@@ -15,6 +16,7 @@ pub mod answers;
 pub mod changes;
 pub mod corrections;
 pub mod join;
+pub mod normalize;
 pub mod op;
 pub mod over;
 pub mod watched;
@@ -23,4 +25,5 @@ pub mod watched;
 mod tests;
 
 pub use join::EagerJoin;
+pub use normalize::Normalize;
 pub use over::EagerOver;

@@ -43,13 +43,17 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Puts rows of these columns behind those that are there, in batches of so many, each row with what becomes of it.
+    /// Puts rows of these columns behind those that are there, in batches of so many, each row with what becomes of it. What a row was and
+    /// what it is are in one batch, though it may have one more.
     pub fn put(&mut self, mut columns: Vec<ArrayRef>, ops: &[Op], output: &SchemaRef, batch_rows: usize) -> Result<()> {
         columns.push(Arc::new(StringArray::from_iter_values(ops.iter().map(|op| op.word()))));
         let all = RecordBatch::try_new(Arc::clone(output), columns)?;
-        for first in (0..ops.len()).step_by(batch_rows.max(1)) {
-            let rows = batch_rows.max(1).min(ops.len() - first);
-            self.batches.push_back(Batch::new(all.slice(first, rows)));
+        let mut first = 0;
+        while first < ops.len() {
+            let mut end = (first + batch_rows.max(1)).min(ops.len());
+            end += usize::from(ops[end - 1] == Op::Before && end < ops.len());
+            self.batches.push_back(Batch::new(all.slice(first, end - first)));
+            first = end;
         }
         Ok(())
     }
