@@ -13,8 +13,14 @@ use std::time::{Duration, Instant};
 pub struct BatchRows {
     most: usize,
     now: usize,
-    /// How many batches that were more than half full went off at once since the size was changed.
+    /// How many batches were put out since it was last judged by them, how many of these more than half full, and how long all were held up.
     passed: usize,
+    filled: usize,
+    held: Duration,
+    /// Whether nothing, or smaller batches, were on their way before these: for how long they are held up says nothing of their size.
+    is_first: bool,
+    /// Whether some took too long: from then on they grow step by step, as after congestion in a network.
+    was_long: bool,
     /// When the last batch was put out, and whether it was more than half full.
     last: Option<(Instant, bool)>,
 }
@@ -22,8 +28,8 @@ pub struct BatchRows {
 /// So many batches may be on their way to an instance: in its pipe, taken out of that, and at both ends.
 const ON_THEIR_WAY: usize = 18;
 
-/// When batches take longer than this, they become smaller: what is on its way should take a second.
-const LONG: Duration = Duration::from_millis(1000 / ON_THEIR_WAY as u64);
+/// When so many batches take longer than this, they become smaller. One alone may take long: work comes in bursts, with each watermark.
+const LONG: Duration = Duration::from_secs(1);
 
 /// Batches have so many rows at first, unless fewer are allowed.
 const FIRST: usize = 256;
@@ -34,7 +40,16 @@ const LEAST: usize = 16;
 impl BatchRows {
     /// Batches of at most so many rows.
     pub fn new(most: usize) -> Self {
-        Self { most, now: FIRST.min(most), passed: 0, last: None }
+        Self {
+            most,
+            now: FIRST.min(most),
+            passed: 0,
+            filled: 0,
+            held: Duration::ZERO,
+            is_first: true,
+            was_long: false,
+            last: None,
+        }
     }
 
     /// How many rows the next batch may have.
@@ -50,15 +65,24 @@ impl BatchRows {
     /// The next batch is asked for: there is room for what was put out.
     pub fn asked(&mut self, now: Instant) {
         let Some((since, is_filled)) = self.last.take() else { return };
-        let held = now.saturating_duration_since(since);
-        if held > LONG {
-            (self.now, self.passed) = ((self.now / 2).max(LEAST.min(self.most)), 0);
-        } else if is_filled && held < LONG / 4 {
-            self.passed += 1;
-            if self.passed == ON_THEIR_WAY {
-                (self.now, self.passed) = ((2 * self.now).min(self.most), 0);
-            }
+        self.held += now.saturating_duration_since(since);
+        (self.passed, self.filled) = (self.passed + 1, self.filled + usize::from(is_filled));
+        let before = self.now;
+        if self.held > LONG {
+            // By as much as they took too long, and not by far more: that may have been for another reason.
+            let times = (self.held.as_secs_f64() / LONG.as_secs_f64()).ceil().clamp(2.0, 16.0) as usize;
+            self.now = (self.now / times).max(LEAST.min(self.most));
+            self.was_long = true;
+        } else if self.passed < ON_THEIR_WAY {
+            return;
+        } else if !self.is_first && 2 * self.filled > self.passed {
+            // So many times as large they take half of what they may.
+            let times = (LONG / 2).as_nanos() / self.held.as_nanos().max(1);
+            let times = usize::try_from(times).unwrap_or(usize::MAX).min(if self.was_long { 2 } else { usize::MAX });
+            let most = self.now.saturating_mul(times);
+            self.now = self.now.max(most.min(self.most));
         }
+        (self.passed, self.filled, self.held, self.is_first) = (0, 0, Duration::ZERO, self.now > before);
     }
 }
 
@@ -86,11 +110,9 @@ mod tests {
 
     #[test]
     fn batches_grow_to_the_most_where_rows_take_no_time() {
-        let sizes = sizes(200, 8192, Duration::from_nanos(100), 8);
-        assert_eq!(sizes[0], FIRST);
-        assert!(sizes.is_sorted());
-        assert_eq!(sizes[5 * ON_THEIR_WAY - 1..][..2], [4096, 8192]);
-        assert_eq!(sizes[199], 8192);
+        let sizes = sizes(100, 8192, Duration::from_nanos(100), 8);
+        let (small, large) = sizes.split_at(2 * ON_THEIR_WAY);
+        assert!(small.iter().all(|size| *size == FIRST) && large.iter().all(|size| *size == 8192), "{sizes:?}");
     }
 
     #[test]
@@ -106,11 +128,22 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_that_takes_long_now_and_then_changes_nothing() {
+        let (mut rows, mut now) = (BatchRows::new(8192), Instant::now());
+        for batch in 0..1000 {
+            rows.put(rows.now(), now);
+            now += Duration::from_millis(if batch % 10 == 0 { 100 } else { 0 });
+            rows.asked(now);
+        }
+        assert_eq!(rows.now(), 8192);
+    }
+
+    #[test]
     fn batches_do_not_grow_while_fewer_rows_come() {
         let (mut rows, now) = (BatchRows::new(8192), Instant::now());
-        for _ in 0..1000 {
-            rows.put(100, now);
-            rows.asked(now);
+        for batch in 0..10_000 {
+            rows.put(100, now + Duration::from_millis(batch));
+            rows.asked(now + Duration::from_millis(batch + 1));
         }
         assert_eq!(rows.now(), FIRST);
     }
@@ -120,7 +153,7 @@ mod tests {
         let (mut rows, mut now) = (BatchRows::new(8192), Instant::now());
         for _ in 0..10 {
             rows.put(rows.now(), now);
-            now += Duration::from_secs(1);
+            now += Duration::from_millis(1001);
             rows.asked(now);
         }
         assert_eq!(rows.now(), LEAST);

@@ -726,8 +726,8 @@ mod tests {
         let sizes: Vec<_> = (0..200).map_while(|_| batch(Duration::ZERO)).collect();
         assert_eq!((sizes[0], sizes[199]), (256, 8192));
         assert_eq!(
-            [100, 100, 100, 0].map(|millis| batch(Duration::from_millis(millis)).unwrap()),
-            [4096, 2048, 1024, 1024]
+            [600, 600, 0, 1100].map(|millis| batch(Duration::from_millis(millis)).unwrap()),
+            [8192, 4096, 4096, 2048]
         );
     }
 
