@@ -261,6 +261,7 @@ impl Run for Task {
         }
         if let (Some(member), Some(began)) = (&self.member, began) {
             member.end(began);
+            self.shared.adapt();
         }
         let error = match turn {
             Ok(Ok(Turn::Done)) => return self.end(),

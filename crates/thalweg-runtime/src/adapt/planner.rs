@@ -25,7 +25,8 @@ use crate::{clock::Clock, simulation::Pick};
 
 /// Counts epochs, and gives the teams of a query their tables: by the policy, or by chance at each barrier.
 ///
-/// It has no thread: the tasks of sources ask it between two batches. A table is there before its barrier can be sent.
+/// It has no thread: the tasks of sources ask it between two batches, and those of teams between two turns, as sources may wait long for
+/// room. A table is there before its barrier can be sent.
 pub struct Planner {
     teams: Vec<Arc<Team>>,
     epoch: AtomicU64,
@@ -220,25 +221,34 @@ impl Seen {
         is_overloaded: bool,
     ) -> Option<Table> {
         let since = now.saturating_duration_since(self.looked);
-        if since.is_zero() || !team.has_load() && team.busy() * 2 >= since {
-            // Who is at work takes longer than this for what came before: it is looked at together with what comes next.
+        // Who is at work takes longer than this for what came before.
+        let is_at_work = !team.has_load() && team.busy() * 2 >= since;
+        if since.is_zero() || is_at_work && (self.trial.is_some() || self.last.is_empty()) {
+            // It is looked at together with what comes next.
             return None;
         }
         (self.looked, self.glanced) = (now, Duration::ZERO);
         self.alert = if is_overloaded { ALERT } else { self.alert.saturating_sub(1) };
         let Load { rows, all_rows, busy, busiest } = team.take_load();
-        if rows.iter().all(|rows| *rows == 0) {
+        if !is_at_work && rows.iter().all(|rows| *rows == 0) {
             // Nothing came: who takes the result may wait, which says nothing about what is to come.
             return None;
         }
         let passed = (since.as_nanos() / interval.as_nanos().max(1)).clamp(1, TRIED as u128) as usize;
-        self.last.push_back(Work { time: busiest, rows: all_rows, looks: passed });
+        match self.last.back_mut().filter(|_| is_at_work) {
+            Some(Work { time, rows, looks }) => {
+                (*time, *rows, *looks) = (*time + busiest, *rows + all_rows, *looks + passed);
+            }
+            None => self.last.push_back(Work { time: busiest, rows: all_rows, looks: passed }),
+        }
         while self.last.front().is_some_and(|first| looks(&self.last) - first.looks >= TRIED) {
             self.last.pop_front();
         }
         let busy = busy.as_secs_f64() / since.as_secs_f64();
         if self.rows.is_empty() {
             (self.rows, self.busy) = (rows.iter().map(|rows| *rows as f64).collect(), busy);
+        } else if is_at_work {
+            self.busy = (self.busy + busy) / 2.0;
         } else {
             self.rows.iter_mut().zip(rows).for_each(|(seen, rows)| *seen = (*seen + rows as f64) / 2.0);
             self.busy = (self.busy + busy) / 2.0;
@@ -491,6 +501,21 @@ mod tests {
         assert_eq!(pass(), Some(vec![0, 1]));
         assert_eq!(pass(), None, "some of that was before");
         assert_eq!(pass(), Some(vec![0]), "each row takes as long as before");
+    }
+
+    #[test]
+    fn who_is_at_work_on_what_came_before_is_looked_at_though_nothing_comes() {
+        let (team, planner, clock) = of_a_hot_group();
+        assert_eq!(pass_hot(&team, &planner, &clock, [95, 1, 1, 1]), None);
+        // Nothing comes, and one member is at work all the time.
+        let at_work = || {
+            clock.move_to(clock.now() + Duration::from_secs(1));
+            team.worked(0, Duration::from_secs(1));
+            planner.look()
+        };
+        assert!((2..TRIED).all(|_| !at_work()));
+        assert!(at_work());
+        assert_eq!(team.table().unwrap().owners_of(KeyGroup(0)), [0, 1]);
     }
 
     #[test]
