@@ -8,6 +8,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::share::ALIVE;
+
 /// The size of the next batch.
 #[derive(Debug)]
 pub struct BatchRows {
@@ -25,8 +27,8 @@ pub struct BatchRows {
     last: Option<(Instant, bool)>,
 }
 
-/// So many batches may be on their way to an instance: in its pipe, taken out of that, and at both ends.
-const ON_THEIR_WAY: usize = 18;
+/// So many batches may be on their way to an instance.
+const ON_THEIR_WAY: usize = ALIVE;
 
 /// When so many batches take longer than this, they become smaller. One alone may take long: work comes in bursts, with each watermark.
 const LONG: Duration = Duration::from_secs(1);

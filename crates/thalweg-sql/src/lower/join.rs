@@ -1,6 +1,6 @@
 //! JOIN: pairs of rows whose event times lie close to each other.
 
-use std::{cell::Cell, collections::BTreeSet, sync::Arc};
+use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
 
 use arrow_schema::Field;
 use datafusion_common::{
@@ -175,16 +175,16 @@ impl Lowering<'_> {
             let side = usize::from(column >= width);
             Some((side, self.plan.apart(sides[side].node, column - side * width)?))
         };
-        let found = Cell::new([None; 2]);
+        // One time of each side: of several it is not known which ones are left when others cancel.
+        let found = RefCell::new([Vec::new(), Vec::new()]);
         let side_of = |expression: &Expr| {
             let (side, distance) = apart(expression)?;
-            let mut both = found.get();
-            both[side] = Some(distance);
-            found.set(both);
+            found.borrow_mut()[side].push(distance);
             Some(side)
         };
-        match (said(comparison, &side_of), found.get()) {
-            (Said::Bounds(bounds), [Some(left), Some(right)]) => bounds.between(left, right),
+        let said = said(comparison, &side_of);
+        match (said, found.borrow().each_ref().map(Vec::as_slice)) {
+            (Said::Bounds(bounds), [[left], [right]]) => bounds.between(*left, *right),
             _ => Bounds::default(),
         }
     }

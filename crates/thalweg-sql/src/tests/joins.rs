@@ -578,3 +578,16 @@ fn groups_that_are_rows_of_one_side_need_no_pairs() {
     assert_eq!(nodes("f.delay, count(p.id)", "RIGHT", "p.ts, f.delay"), [false, true, true, false]);
     assert!(planned("p.origin, sum(f.delay)", "", "p.origin").is_err());
 }
+
+#[test]
+fn times_that_cancel_bound_nothing() {
+    let of = |bound: &str| {
+        format!(
+            "SELECT a.delay FROM s a JOIN s b ON a.origin = b.origin AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
+             JOIN f c ON a.origin = c.origin AND c.ts >= b.ts AND {bound}"
+        )
+    };
+    let distance = plan_text(&of("c.ts <= b.ts + INTERVAL '1' HOUR"));
+    assert!(distance.contains("0 to +2 h"), "{distance}");
+    assert!(refusal(&of("c.ts <= a.ts + (b.ts - b.ts)")).contains("needs bounds on both event times"));
+}
