@@ -66,13 +66,9 @@ impl OverNode {
 
     /// The node of which only these columns are read; `None` if that is all it has.
     pub fn pruned(&self, read: &BTreeSet<Column>) -> Result<Option<Self>> {
-        let is_read = |column: &Column| {
-            read.iter().any(|read| {
-                self.schema
-                    .maybe_index_of_column(read)
-                    .is_some_and(|index| Column::from(self.schema.qualified_field(index)) == *column)
-            })
-        };
+        let found = read.iter().filter_map(|column| self.schema.maybe_index_of_column(column));
+        let read: BTreeSet<Column> = found.map(|index| Column::from(self.schema.qualified_field(index))).collect();
+        let is_read = |column: &Column| read.contains(column);
         let columns = self.schema.columns();
         if columns.iter().all(is_read) {
             return Ok(None);
