@@ -1,34 +1,16 @@
 //! A source on standard input, in any format.
 //!
-//! A thread of its own waits for bytes and passes them on through a queue of [`BLOCKS`] blocks. The source counts as endless,
-//! since nobody knows when more will come; `'bounded' = 'true'` says that it is a file at the other end, so that a query may
+//! A thread of its own [waits](crate::format::blocks) for bytes. The source counts as endless, since nobody knows when more will come; `'bounded' = 'true'` says that it is a file at the other end, so that a query may
 //! wait for its end, as ORDER BY does.
 
-use std::{
-    io::{self, Read as _},
-    sync::{
-        OnceLock,
-        mpsc::{Receiver, SyncSender, TryRecvError, sync_channel},
-    },
-    thread,
-};
+use std::{io, sync::OnceLock};
 
 use thalweg_core::{
     Error, Result,
-    connector::{Connector, Host, Reader, Source, TableDefinition, Wake},
+    connector::{Connector, Host, Reader, Source, TableDefinition},
 };
 
-use crate::format::{
-    Format,
-    reader::FormatReader,
-    window::{Bytes, Fill},
-};
-
-/// How many blocks may wait to be decoded.
-const BLOCKS: usize = 4;
-
-/// The largest block, in bytes.
-const BLOCK: usize = 64 << 10;
+use crate::format::{Format, blocks::Blocks, reader::FormatReader};
 
 /// The table that standard input was opened for. What it read is gone, and two readers would tear lines apart.
 static TAKEN: OnceLock<String> = OnceLock::new();
@@ -99,65 +81,9 @@ impl Source for Input {
             return Err(Error::query(message)
                 .with_hint("write what comes to a file first: 'connector' = 'file' is read as often as wanted"));
         }
-        let blocks = spawn(io::stdin(), host.wake.clone())?;
+        let error = |_: &io::Stdin, error: &io::Error| Error::environment(format!("cannot read {INPUT}: {error}"));
+        let blocks = Blocks::new(|| Ok(io::stdin()), INPUT, error, host.wake.clone())?;
         Ok(Box::new(FormatReader::new(Box::new(blocks), decoder, host)))
-    }
-}
-
-/// Starts the thread that reads `input` until its end, or until nobody wants more.
-fn spawn(input: impl io::Read + Send + 'static, wake: Wake) -> Result<Blocks> {
-    let (sender, receiver) = sync_channel(BLOCKS);
-    let thread = thread::Builder::new().name("stdin".into());
-    let run = move || {
-        pass_on(input, sender, &wake);
-        wake();
-    };
-    thread.spawn(run).map_err(|e| Error::environment(format!("cannot start the thread for standard input: {e}")))?;
-    Ok(Blocks { receiver, block: vec![], used: 0 })
-}
-
-/// Runs on the thread. The sender is gone when it returns, which is the end for the receiver.
-fn pass_on(mut input: impl io::Read, sender: SyncSender<io::Result<Vec<u8>>>, wake: &Wake) {
-    loop {
-        let mut block = vec![0; BLOCK];
-        let block = match input.read(&mut block) {
-            Ok(0) => return,
-            Ok(count) => {
-                block.truncate(count);
-                Ok(block)
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => Err(error),
-        };
-        let is_last = block.is_err();
-        if sender.send(block).is_err() || is_last {
-            return;
-        }
-        wake();
-    }
-}
-
-/// The receiving end.
-struct Blocks {
-    receiver: Receiver<io::Result<Vec<u8>>>,
-    block: Vec<u8>,
-    used: usize,
-}
-
-impl Bytes for Blocks {
-    fn fill(&mut self, free: &mut [u8]) -> Result<Fill> {
-        if self.used == self.block.len() {
-            self.block = match self.receiver.try_recv() {
-                Ok(Ok(block)) => block,
-                Ok(Err(error)) => return Err(Error::environment(format!("cannot read {INPUT}: {error}"))),
-                Err(TryRecvError::Empty) => return Ok(Fill::Wait),
-                Err(TryRecvError::Disconnected) => return Ok(Fill::End),
-            };
-            self.used = 0;
-        }
-        let count = (&self.block[self.used..]).read(free).expect("memory can be read");
-        self.used += count;
-        Ok(Fill::Some(count))
     }
 }
 
@@ -166,7 +92,7 @@ mod tests {
     use std::sync::{Arc, mpsc};
 
     use arrow_schema::{DataType, Field, Schema};
-    use thalweg_core::connector::{Options, Read};
+    use thalweg_core::connector::{Options, Read, Wake};
 
     use super::*;
 
@@ -192,7 +118,8 @@ mod tests {
         let (pipe, input) = mpsc::channel();
         let (waker, woken) = mpsc::channel();
         let wake: Wake = Arc::new(move || waker.send(()).unwrap_or_default());
-        let blocks = spawn(Pipe(input), wake.clone()).unwrap();
+        let error = |_: &Pipe, error: &io::Error| Error::environment(error.to_string());
+        let blocks = Blocks::new(|| Ok(Pipe(input)), INPUT, error, wake.clone()).unwrap();
         let decoder = Format::Json.decoder(&table(), INPUT).unwrap();
         let mut reader = FormatReader::new(Box::new(blocks), decoder, Host { wake, threads: 2 });
         assert!(matches!(reader.read(10), Ok(Read::Wait(None))));

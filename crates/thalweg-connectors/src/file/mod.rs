@@ -27,6 +27,7 @@ use crate::{
     format::{
         Format,
         bad_rows::BadRows,
+        blocks::Blocks,
         reader::FormatReader,
         window::{Bytes, Fill},
     },
@@ -137,8 +138,7 @@ impl Files {
     }
 
     fn input(&self, path: &str) -> Result<Input> {
-        let file = fs::File::open(path).map_err(|error| Error::environment(format!("cannot read {path}: {error}")))?;
-        Input::new(file, path, self.compression)
+        input(path, self.compression)
     }
 }
 
@@ -154,7 +154,16 @@ impl Source for Files {
     fn open(&self, partition: usize, host: Host) -> Result<Box<dyn Reader>> {
         let path = &self.paths[partition];
         let decoder = self.format.decoder(&self.table, path)?;
-        Ok(Box::new(FormatReader::new(Box::new(self.input(path)?), decoder, host)))
+        let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
+        let bytes: Box<dyn Bytes> = match is_file {
+            true => Box::new(self.input(path)?),
+            // Who writes into a named pipe may come late, and be silent for long.
+            false => {
+                let (name, compression) = (path.clone(), self.compression);
+                Box::new(Blocks::new(move || input(&name, compression), path, Input::error, host.wake.clone())?)
+            }
+        };
+        Ok(Box::new(FormatReader::new(bytes, decoder, host)))
     }
 }
 
@@ -188,6 +197,11 @@ impl Bytes for Input {
         }
         Ok(())
     }
+}
+
+fn input(path: &str, compression: Compression) -> Result<Input> {
+    let file = fs::File::open(path).map_err(|error| Error::environment(format!("cannot read {path}: {error}")))?;
+    Input::new(file, path, compression)
 }
 
 /// The path, which may be written as Flink does, `file:///…`.

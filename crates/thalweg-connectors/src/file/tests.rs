@@ -311,3 +311,34 @@ fn weather_has_the_types_that_it_has() {
     let mut reader = File.source(&weather).unwrap().open(0, host()).unwrap();
     assert_eq!(read_all(&mut *reader, 4096)[0], "2013-01-01T06:00:00Z 10.0");
 }
+
+#[test]
+#[cfg(unix)]
+fn who_reads_a_named_pipe_waits_without_keeping_others_from_their_work() {
+    let directory = Directory::new();
+    let path = directory.path("pipe.csv");
+    assert!(process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let source = File.source(&table("a BIGINT", &format!("path={path}"))).unwrap();
+    let (waker, woken) = std::sync::mpsc::channel();
+    let wake = std::sync::Arc::new(move || waker.send(()).unwrap_or_default());
+    let mut reader = source.open(0, Host { wake, threads: 1 }).unwrap();
+    let mut next = || loop {
+        match reader.read(10).unwrap() {
+            Read::Wait(None) if woken.recv_timeout(std::time::Duration::from_secs(60)).is_err() => {
+                panic!("it is not woken")
+            }
+            Read::Wait(None) => {}
+            Read::Rows(rows) => break rows.num_rows(),
+            Read::End => break 0,
+            other => panic!("{other:?}"),
+        }
+    };
+    // Nobody writes yet, and then says nothing for a while.
+    let mut writer = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    writer.write_all(b"a\n1\n2\n").unwrap();
+    assert_eq!(next(), 2);
+    writer.write_all(b"3\n").unwrap();
+    assert_eq!(next(), 1);
+    drop(writer);
+    assert_eq!(next(), 0);
+}

@@ -2,6 +2,7 @@
 
 pub(crate) mod ahead;
 pub(crate) mod bad_rows;
+pub(crate) mod blocks;
 mod helper;
 mod parallel;
 pub(crate) mod reader;
