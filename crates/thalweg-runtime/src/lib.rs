@@ -16,7 +16,6 @@
 //! * [`pool`]: workers that run tasks when there is something to do
 //! * [`chain`]: the operators of one subquery, called one after the other
 //! * [`source`]: partitions become batches and watermarks
-//! * [`batch_rows`]: how many rows a source puts into a batch
 //! * [`slack`]: how long rows wait for an instance that says nothing
 //! * [`intake`]: the pipes that end at a task, put together
 //! * [`task`]: one instance of a subquery
@@ -28,7 +27,6 @@ pub mod accuracy;
 pub mod adapt;
 pub mod alarm;
 pub mod align;
-pub mod batch_rows;
 pub mod chain;
 pub mod clock;
 pub mod deal;

@@ -25,7 +25,7 @@ const BUFFERS: usize = 1 << 20;
 /// So many batches of a sender are on their way to a receiver at once, at most, where it gets them as they are: what a pipe holds and as
 /// many that its receiver has taken out of it together, the one that it works on, and the one that waits for room. They are others' as
 /// well, as a rule: who gets few rows of a batch gets copies, and a pipe that is full stops the sender.
-pub const ALIVE: usize = 2 * CAPACITY + 2;
+const ALIVE: usize = 2 * CAPACITY + 2;
 
 /// What one sender of an exchange has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

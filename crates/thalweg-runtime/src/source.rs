@@ -24,7 +24,6 @@ use thalweg_plan::node::WatermarkStrategy;
 
 use crate::{
     align,
-    batch_rows::BatchRows,
     clock::Clock,
     lateness::Learner,
     metrics::{Counters, NodeCounters, PartitionProgress},
@@ -37,7 +36,6 @@ pub struct SourceReader {
     counters: Arc<Counters>,
     /// What is measured, if it is.
     timed: Option<Arc<NodeCounters>>,
-    batch_rows: BatchRows,
     emitted: Timestamp,
     is_idle: bool,
     /// Whether rows are on their way that could not be read yet.
@@ -139,17 +137,7 @@ impl SourceReader {
         };
         let partitions = partitions.into_iter().map(open).collect();
         let timed = counters.timed_source(&shape.label);
-        Self {
-            partitions,
-            batch_rows: BatchRows::new(shape.batch_rows),
-            shape,
-            counters,
-            timed,
-            emitted: Timestamp::MIN,
-            is_idle: false,
-            is_busy: false,
-            step: None,
-        }
+        Self { partitions, shape, counters, timed, emitted: Timestamp::MIN, is_idle: false, is_busy: false, step: None }
     }
 
     /// It keeps step with other sources from now on.
@@ -159,7 +147,6 @@ impl SourceReader {
 
     /// Reads on, unless others should go first.
     pub fn step(&mut self) -> Result<Step> {
-        self.batch_rows.asked(self.shape.clock.now());
         if let Some(step) = &self.step
             && let Some(until) = step.pause(self.shape.clock.now())
         {
@@ -213,8 +200,7 @@ impl SourceReader {
         let (shape, counters) = (Arc::clone(&self.shape), Arc::clone(&self.counters));
         let partition = &mut self.partitions[i];
         loop {
-            let batch_rows = self.batch_rows.now();
-            let room = batch_rows.saturating_sub(partition.waiting_rows);
+            let room = shape.batch_rows - partition.waiting_rows;
             if room == 0 {
                 return self.emit_rows(i);
             }
@@ -228,7 +214,7 @@ impl SourceReader {
                 Read::Rows(rows) => {
                     partition.take_in(rows, &counters, shape.clock.now());
                     // To fill up what is half full would copy it.
-                    if partition.waiting.len() == 1 && 2 * partition.waiting_rows > batch_rows {
+                    if partition.waiting.len() == 1 && 2 * partition.waiting_rows > shape.batch_rows {
                         return self.emit_rows(i);
                     }
                 }
@@ -286,7 +272,6 @@ impl SourceReader {
         partition.progress.is_idle.store(false, Relaxed);
         let arrived = partition.arrived.take().map_or(0, |(_, arrived)| arrived);
         let batch = partition.batch(&shape, &self.counters).map_err(|error| error.in_node(&shape.label))?;
-        self.batch_rows.put(batch.physical_rows(), shape.clock.now());
         let mut events = vec![Event::Batch(batch)];
         self.is_idle = false;
         events.extend(self.watermark());
@@ -696,39 +681,6 @@ mod tests {
         assert_eq!(story(reader(partitions, 1)), ["rows 10", "watermark 8", "rows 12", "watermark 10", "end"]);
         let silent = vec![vec![Read::Idle, rows(&[4])]];
         assert_eq!(story(reader(silent, 1)), ["idle", "rows 4", "watermark 2", "end"]);
-    }
-
-    /// Has as many rows as it is asked for.
-    struct Plenty;
-
-    impl Reader for Plenty {
-        fn read(&mut self, rows: usize) -> Result<Read> {
-            Ok(self::rows(&vec![0; rows]))
-        }
-    }
-
-    #[test]
-    fn batches_that_are_held_up_become_smaller() {
-        let clock = Clock::simulated();
-        let mut source = reader(vec![vec![]], 8192);
-        source.shape = Arc::new(SourceShape { clock: clock.clone(), ..Arc::into_inner(source.shape).unwrap() });
-        source.partitions[0].reader = Box::new(Plenty);
-        let mut batch = |held: Duration| {
-            clock.move_to(clock.now() + held);
-            match source.step().unwrap() {
-                Step::Events(events, _) => events.iter().find_map(|event| match event {
-                    Event::Batch(batch) => Some(batch.len()),
-                    _ => None,
-                }),
-                _ => None,
-            }
-        };
-        let sizes: Vec<_> = (0..200).map_while(|_| batch(Duration::ZERO)).collect();
-        assert_eq!((sizes[0], sizes[199]), (256, 8192));
-        assert_eq!(
-            [600, 600, 0, 1100].map(|millis| batch(Duration::from_millis(millis)).unwrap()),
-            [8192, 4096, 4096, 2048]
-        );
     }
 
     #[test]
