@@ -1,7 +1,7 @@
 //! A source on standard input, in any format.
 //!
-//! A thread of its own [waits](crate::format::blocks) for bytes. The source counts as endless, since nobody knows when more will come; `'bounded' = 'true'` says that it is a file at the other end, so that a query may
-//! wait for its end, as ORDER BY does.
+//! A thread of its own [waits](crate::format::blocks) for bytes. The source counts as endless, since nobody knows when more will
+//! come; `'bounded' = 'true'` says that it is a file at the other end, so that a query may wait for its end, as ORDER BY does.
 
 use std::{io, sync::OnceLock};
 
