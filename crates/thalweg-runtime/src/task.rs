@@ -135,6 +135,9 @@ impl Shared {
     }
 }
 
+/// After a turn of a team's member that took longer, loads are looked at.
+const LONG_TURN: Duration = Duration::from_millis(5);
+
 /// One instance of a subquery.
 pub struct Task {
     /// The source or sink of the subquery, if it has one: where a panic came from that no operator caused.
@@ -260,8 +263,10 @@ impl Run for Task {
             counters.worked(started.elapsed());
         }
         if let (Some(member), Some(began)) = (&self.member, began) {
-            member.end(began);
-            self.shared.adapt();
+            // Sources look between two batches; while turns are long they may have no room for one.
+            if member.end(began) > LONG_TURN {
+                self.shared.adapt();
+            }
         }
         let error = match turn {
             Ok(Ok(Turn::Done)) => return self.end(),

@@ -1,6 +1,9 @@
 //! How an instance gives and takes key groups at a barrier.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use thalweg_core::{Epoch, Event, Result};
 
@@ -51,9 +54,11 @@ impl Member {
         self.clock.now()
     }
 
-    /// Notes work that began then.
-    pub fn end(&self, began: Instant) {
-        self.team.worked(self.number, self.clock.now().saturating_duration_since(began));
+    /// Notes work that began then; returns how long it took.
+    pub fn end(&self, began: Instant) -> Duration {
+        let time = self.clock.now().saturating_duration_since(began);
+        self.team.worked(self.number, time);
+        time
     }
 
     /// Takes the next events, as [`Pipes::take`] does, when the chain has nothing to do. At a barrier where key groups change hands

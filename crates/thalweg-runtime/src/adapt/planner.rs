@@ -25,7 +25,7 @@ use crate::{clock::Clock, simulation::Pick};
 
 /// Counts epochs, and gives the teams of a query their tables: by the policy, or by chance at each barrier.
 ///
-/// It has no thread: the tasks of sources ask it between two batches, and those of teams between two turns, as sources may wait long for
+/// It has no thread: the tasks of sources ask it between two batches, and those of teams after a long turn, as sources may wait long for
 /// room. A table is there before its barrier can be sent.
 pub struct Planner {
     teams: Vec<Arc<Team>>,
