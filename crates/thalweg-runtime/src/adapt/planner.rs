@@ -221,8 +221,8 @@ impl Seen {
         is_overloaded: bool,
     ) -> Option<Table> {
         let since = now.saturating_duration_since(self.looked);
-        // Who is at work takes longer than this for what came before.
-        let is_at_work = !team.has_load() && team.busy() * 2 >= since;
+        // Who is at work takes longer than this for what came before: that tells who needs help with it, and not where others' rows should go.
+        let is_at_work = team.may_share() && !team.has_load() && team.busy() * 2 >= since;
         if since.is_zero() || is_at_work && (self.trial.is_some() || self.last.is_empty()) {
             // It is looked at together with what comes next.
             return None;
@@ -286,8 +286,8 @@ impl Seen {
                     let tried = policy::share(rules, &table, load, busiest).filter(|_| may_try);
                     tried.filter(|(group, _)| self.refused.get(group).is_none_or(|refusal| refusal.looks == 0))
                 };
-                let done = policy::decide(rules, &table, load).or_else(|| policy::unshare(&table, &self.rows));
-                match done {
+                let evened = || policy::decide(rules, &table, load).or_else(|| policy::unshare(&table, &self.rows));
+                match (!is_at_work).then(evened).flatten() {
                     Some(decision) => decision,
                     None => {
                         let (group, decision) = trial()?;
