@@ -137,7 +137,7 @@ impl Lowering<'_> {
 
     fn group(&self, stream: &Stream, expression: Expr) -> Group {
         let schema = self.schema(stream);
-        let is_instant = stream.pending.is_none() && !schema.is_bounded;
+        let is_instant = stream.pending.is_none();
         match (stream.slot_of(&expression), schema.window) {
             (Some(Slot::Window(column)), _) => Group::Window(column),
             (Some(Slot::Column(column)), Some(window)) if stream.pending.is_none() => {
