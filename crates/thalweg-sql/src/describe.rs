@@ -78,6 +78,11 @@ pub(crate) fn functions(functions: &Functions) -> Result<RecordBatch> {
     ])
 }
 
+/// What stands behind the type of a column that carries the event time.
+fn rowtime(is_time: bool) -> &'static str {
+    if is_time { " *ROWTIME*" } else { "" }
+}
+
 /// A table's columns, as Flink describes them.
 pub(crate) fn table(table: &Table, zone: &str) -> Result<RecordBatch> {
     let (mut names, mut kinds, mut nulls, mut keys, mut extras, mut watermarks) =
@@ -85,8 +90,7 @@ pub(crate) fn table(table: &Table, zone: &str) -> Result<RecordBatch> {
     for (i, column) in table.columns.iter().enumerate() {
         names.push(column.name.clone());
         let watermark = table.watermark.as_ref().filter(|w| w.column == i);
-        let rowtime = if watermark.is_some() { " *ROWTIME*" } else { "" };
-        kinds.push(types::flink_name(&in_zone(&column.data_type, zone)) + rowtime);
+        kinds.push(types::flink_name(&in_zone(&column.data_type, zone)) + rowtime(watermark.is_some()));
         nulls.push(column.is_nullable);
         let is_key = table.primary_key.contains(&column.name);
         keys.push(is_key.then(|| format!("PRI({})", table.primary_key.join(", "))));
@@ -109,12 +113,14 @@ fn in_force(text: &str, table: &Table) -> String {
     said.map_or_else(|| text.to_string(), |(key, value)| format!("{text} WITH {} = {}", quoted(key), quoted(value)))
 }
 
-/// A view's columns.
-pub(crate) fn view(columns: &DFSchemaRef) -> Result<RecordBatch> {
+/// A view's columns, of which this one carries the event time.
+pub(crate) fn view(columns: &DFSchemaRef, time: Option<usize>) -> Result<RecordBatch> {
     let none = || optional(vec![None; columns.fields().len()]);
+    let kinds = columns.fields().iter().enumerate();
+    let kinds = kinds.map(|(i, field)| types::flink_name(field.data_type()) + rowtime(time == Some(i)));
     rows(vec![
         ("name", text(columns.fields().iter().map(|field| field.name()))),
-        ("type", text(columns.fields().iter().map(|field| types::flink_name(field.data_type())))),
+        ("type", text(kinds)),
         ("null", Arc::new(BooleanArray::from_iter(columns.fields().iter().map(|field| Some(field.is_nullable()))))),
         ("key", none()),
         ("extras", none()),

@@ -83,9 +83,9 @@ impl Session {
     ///
     /// Errors: `Error::Query` with the place in the text that was parsed; what a connector says of its table.
     pub fn execute(&mut self, statement: &Statement) -> Result<Outcome> {
-        use Kind::{CreateTable, CreateView, Explain, Insert, Query};
+        use Kind::{CreateTable, CreateView, Describe, Explain, Insert, Query};
         let answer = match &statement.kind {
-            CreateTable(_) | CreateView(_) | Query(..) | Insert(_) | Explain(..) => {
+            CreateTable(_) | CreateView(_) | Describe(_) | Query(..) | Insert(_) | Explain(..) => {
                 depth::with_room(|| self.answer(statement))
             }
             // No other statement has anything in it that could be deep.
@@ -178,7 +178,11 @@ impl Session {
                     let plan = planner.query(&view.query).and_then(|plan| crate::planner::rename(plan, view));
                     let plan = plan.and_then(|plan| optimize::analyze(plan, planner.options()));
                     let plan = plan.map_err(|error| diagnose::planning(error, &Words::none()).at(name.at))?;
-                    describe::view(plan.schema()).map(Outcome::Rows)
+                    let columns = Arc::clone(plan.schema());
+                    // A view may be of use though it cannot be run as it stands: then it has no event time.
+                    let lowered = self.lower(plan, Sink::Result, &planner, &Words::none()).ok();
+                    let time = lowered.and_then(|plan| plan.node(plan.sink().ok()?).schema.time);
+                    describe::view(&columns, time).map(Outcome::Rows)
                 }
             },
         }

@@ -82,6 +82,34 @@ fn a_view_shown_and_created_again_is_the_same_view() {
 }
 
 #[test]
+fn a_view_says_which_column_carries_the_event_time() {
+    let described = |query: &str| {
+        let rows = rows(&mut session(), &format!("CREATE VIEW v AS {query}; DESCRIBE v"));
+        let names = rows.iter().filter(|row| row.contains("*ROWTIME*")).map(|row| row.split(' ').next().unwrap());
+        names.map(String::from).collect::<Vec<_>>()
+    };
+    assert_eq!(described("SELECT ts AS at, origin FROM s WHERE delay > 0"), ["at"]);
+    assert_eq!(
+        described(
+            "SELECT a.ts, b.ts AS other FROM s a JOIN f b ON a.origin = b.origin AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR"
+        ),
+        ["ts"]
+    );
+    let windows = "FROM TUMBLE(s, ts, INTERVAL '1' HOUR) GROUP BY window_start, window_end, window_time";
+    assert_eq!(described(&format!("SELECT window_start, window_time, count(*) AS n {windows}")), ["window_time"]);
+    assert_eq!(described("SELECT ts, count(*) AS n FROM f GROUP BY ts"), ["ts"]);
+    for none in [
+        &format!("SELECT window_start, count(*) AS n {windows}"),
+        "SELECT ts + INTERVAL '1' HOUR AS ts FROM s",
+        "SELECT max(ts) AS ts FROM f",
+        // It cannot be run as it stands.
+        "SELECT origin, max(ts) AS ts FROM s GROUP BY origin",
+    ] {
+        assert!(described(none).is_empty(), "{none}");
+    }
+}
+
+#[test]
 fn a_view_of_windows_over_a_union_is_shown_as_it_was_written() {
     let mut session = session();
     let view = "CREATE VIEW v AS SELECT origin, sum(delay) OVER w AS n, count(*) OVER w FROM s WINDOW w AS \
