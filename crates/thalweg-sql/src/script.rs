@@ -163,6 +163,31 @@ impl Words {
         None
     }
 
+    /// Where the join is written whose right side has this name, its own or the one behind AS.
+    pub fn find_join(&self, name: &str) -> Option<Span> {
+        let is_join = |at: &usize| is_word(&self.tokens[*at], "JOIN");
+        let named = |at: &usize| {
+            let (mut depth, mut end) = (0_usize, at + 1);
+            for token in &self.tokens[at + 1..] {
+                match token.token {
+                    Token::LParen => depth += 1,
+                    Token::RParen => depth = depth.checked_sub(1)?,
+                    _ => {}
+                }
+                let is_next = depth == 0 && ["ON", "JOIN", "USING", "WHERE"].iter().any(|word| is_word(token, word));
+                if is_next {
+                    break;
+                }
+                end += 1;
+            }
+            // A name of its own is the last word before the condition.
+            let of_table = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.value == name);
+            let relation = &self.tokens[at + 1..end];
+            [relation.first()?, relation.last()?].into_iter().any(of_table).then(|| span(self.tokens[*at].span))
+        };
+        (0..self.tokens.len()).filter(is_join).find_map(|at| named(&at))
+    }
+
     /// What stands behind a keyword that a number belongs to, where something else does.
     pub fn find_no_number(&self, keyword: &str) -> Option<Span> {
         let ends = |token: &TokenWithSpan| {

@@ -413,6 +413,14 @@ pub(crate) fn is_time(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Timestamp(TimeUnit::Microsecond, _))
 }
 
+/// What to do about a time that no table carries.
+pub(crate) fn watermark_hint(column: &str, by: &str) -> String {
+    format!(
+        "declare it in CREATE TABLE: WATERMARK FOR {column} AS {column} - INTERVAL '5' SECOND; \
+         it must reach {by} as it is, and be the same column in all inputs of UNION ALL"
+    )
+}
+
 /// What to do about a column that cannot carry event time.
 pub(crate) fn cast_hint(column: &str, data_type: &DataType) -> String {
     match data_type {

@@ -153,7 +153,7 @@ impl Lowering<'_> {
             };
             match said(comparison, &side_of) {
                 Said::Bounds(bounds) => conditions.bounds = conditions.bounds.and(bounds),
-                Said::Unclear(reason) => return Err(self.unclear(&reason, &part)),
+                Said::Unclear(reason) => return Err(self.unclear(&reason, &part, right)),
                 Said::Nothing => {
                     conditions.bounds = conditions.bounds.and(self.follows(comparison, [left, right], both));
                     match key(comparison, left, right) {
@@ -195,7 +195,13 @@ impl Lowering<'_> {
         found.unwrap_or(self.words.start())
     }
 
-    fn unclear(&self, reason: &NotFixed, bound: &Expr) -> Error {
+    /// Where a join is written, by its right side's name; of a query in EXISTS or IN, or if it has none, where the first is.
+    fn place_of_join(&self, right: &Stream) -> Span {
+        let named = right.columns.iter().find_map(|(table, _)| self.words.find_join(table?.table()));
+        named.unwrap_or_else(|| self.join_place())
+    }
+
+    fn unclear(&self, reason: &NotFixed, bound: &Expr, right: &Stream) -> Error {
         let why = match reason {
             NotFixed::Months => "months and years differ in length",
             NotFixed::TooFine => "time is counted in whole microseconds",
@@ -205,7 +211,7 @@ impl Lowering<'_> {
         let bound = thalweg_plan::written(&with_tables(bound));
         Error::query(format!("the event times of a join are bounded by {bound}: {why}"))
             .with_hint("write a span of days, hours, minutes or seconds")
-            .at(self.join_place())
+            .at(self.place_of_join(right))
     }
 
     /// The refusal of a join whose rows would have to wait for ever.
@@ -217,7 +223,7 @@ impl Lowering<'_> {
             let message = format!("a join of streams needs bounds on both event times, and \"{table}\" has none");
             return Error::query(message)
                 .with_hint(format!("declare it in CREATE TABLE {table}: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"))
-                .at(self.join_place());
+                .at(self.place_of_join(right));
         }
         let kind = |side: &Stream| {
             let schema = self.schema(side);
@@ -228,7 +234,7 @@ impl Lowering<'_> {
         {
             return Error::query(format!("the event times of a join are {one} and {other}, which are not one type"))
                 .with_hint("declare both columns with one type in CREATE TABLE")
-                .at(self.join_place());
+                .at(self.place_of_join(right));
         }
         let name = |side: &Stream, other: &str| {
             // The query of EXISTS has a name that nobody wrote.
@@ -250,7 +256,7 @@ impl Lowering<'_> {
                 "add AND {b} BETWEEN {a} - INTERVAL '1' MINUTE AND {a} + INTERVAL '1' MINUTE, \
                  of the columns that carry the event times, as they are"
             ))
-            .at(self.join_place())
+            .at(self.place_of_join(right))
     }
 
     /// A table that leads here.

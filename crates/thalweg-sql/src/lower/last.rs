@@ -118,7 +118,7 @@ impl Lowering<'_> {
                 if schema.time.is_none() {
                     return Err(self.no_times(&[&stream], at.or(last.span()).unwrap_or_else(|| self.join_place())));
                 }
-                let error = self.no_time(schema, ordered, &column.name, None);
+                let error = self.no_time(stream.node, ordered, &column.name, None);
                 Err(error.at(at.or(last.span()).unwrap_or_else(|| self.join_place())))
             }
             _ => Ok(stream),

@@ -24,6 +24,7 @@ mod distance;
 mod eager;
 mod join;
 mod last;
+mod lost;
 mod names;
 mod of_rows;
 mod over;

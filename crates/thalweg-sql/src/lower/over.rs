@@ -7,7 +7,7 @@ use datafusion_common::{Column, DFSchemaRef};
 use datafusion_expr::{Expr, ExprSchemable, expr::Sort, logical_plan::Extension};
 use thalweg_core::{Error, Result, error::Span};
 use thalweg_plan::{
-    Node, StreamSchema,
+    Node, NodeId, StreamSchema,
     node::{AggregateCall, Frame, Over},
 };
 
@@ -150,7 +150,7 @@ impl Lowering<'_> {
             Expr::Column(column) => column.name.as_str(),
             _ => "",
         };
-        let error = self.no_time(schema, column, name, None);
+        let error = self.no_time(stream.node, column, name, None);
         let error = match stream.called(schema.time) {
             Some(time) => error.with_hint(format!("order by {time}, which does")),
             None => error,
@@ -159,8 +159,9 @@ impl Lowering<'_> {
         Err(error.at(at.unwrap_or(self.words.start())))
     }
 
-    /// The refusal of an order that is not that of event time.
-    pub(super) fn no_time(&self, schema: &StreamSchema, column: usize, name: &str, table: Option<&str>) -> Error {
+    /// The refusal of an order that is not that of event time, by a column of a node.
+    pub(super) fn no_time(&self, node: NodeId, column: usize, name: &str, table: Option<&str>) -> Error {
+        let schema = &self.plan.node(node).schema;
         let field = schema.columns.field(column);
         let of = table.map_or(String::new(), |table| format!(" of {table}"));
         let error = Error::query(format!("column \"{name}\"{of} does not carry the event time of its stream"));
@@ -172,10 +173,9 @@ impl Lowering<'_> {
                 let time = schema.columns.field(time).name();
                 format!("\"{time}\" does; name it so: (SELECT {time} AS {name}, … FROM …)")
             }
-            None if windowing::is_time(field.data_type()) => format!(
-                "declare it in CREATE TABLE: WATERMARK FOR {name} AS {name} - INTERVAL '5' SECOND; \
-                 it must reach OVER as it is, and be the same column in all inputs of UNION ALL"
-            ),
+            None if windowing::is_time(field.data_type()) => {
+                self.lost_time(node).unwrap_or_else(|| windowing::watermark_hint(name, "OVER"))
+            }
             None => windowing::cast_hint(name, field.data_type()),
         })
     }

@@ -61,7 +61,7 @@ impl Lowering<'_> {
             let added = map.add(value, field.with_nullable(schema.columns.field(given).is_nullable()), from);
             if base.slot_of(&node.time) == Some(base.slots[column]) {
                 if schema.time != Some(given) {
-                    return Err(self.no_time(&schema, given, name, Some(other.name)).at(other.at));
+                    return Err(self.no_time(input.node, given, name, Some(other.name)).at(other.at));
                 }
                 time = Some(added);
             }

@@ -68,10 +68,9 @@ impl Lowering<'_> {
                 let plain = || format!("\"{}\"", schema.columns.field(column).name());
                 format!("window by {}, which does", stream.called(Some(column)).unwrap_or_else(plain))
             }
-            None if windowing::is_time(field.data_type()) => format!(
-                "declare it in CREATE TABLE: WATERMARK FOR {name} AS {name} - INTERVAL '5' SECOND; \
-                 it must reach the window as it is, and be the same column in all inputs of UNION ALL"
-            ),
+            None if windowing::is_time(field.data_type()) => {
+                self.lost_time(stream.node).unwrap_or_else(|| windowing::watermark_hint(&name, "the window"))
+            }
             None => windowing::cast_hint(&name, field.data_type()),
         };
         Err(error.with_hint(hint).at(node.span()))

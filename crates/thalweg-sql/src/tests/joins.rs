@@ -478,7 +478,7 @@ SELECT * FROM s a JOIN f b ON a.origin = b.origin AND b.ts BETWEEN a.ts - INTERV
 
 SELECT window_start, count(*) FROM TUMBLE((SELECT a.ts AS ts FROM s a FULL JOIN f b ON a.origin = b.origin AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR), ts, INTERVAL '1' HOUR) GROUP BY window_start
   [ts] column "ts" does not carry the event time of its stream
-    declare it in CREATE TABLE: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND; it must reach the window as it is, and be the same column in all inputs of UNION ALL
+    the rows of a FULL JOIN have none: a LEFT JOIN's have that of the left row
 
 SELECT a.origin, count(*) FROM s a JOIN f b ON a.origin = b.origin AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR GROUP BY a.origin
   [GROUP] GROUP BY over an unbounded stream would have to keep every group for ever

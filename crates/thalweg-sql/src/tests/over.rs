@@ -347,7 +347,7 @@ SELECT sum(delay) OVER (ORDER BY ts + INTERVAL '1' SECOND) FROM s
 
 SELECT sum(delay) OVER (ORDER BY t) FROM (SELECT delay, ts + INTERVAL '1' SECOND AS t FROM s)
   [t] column "t" does not carry the event time of its stream
-    declare it in CREATE TABLE: WATERMARK FOR t AS t - INTERVAL '5' SECOND; it must reach OVER as it is, and be the same column in all inputs of UNION ALL
+    "ts" carried it before: pass that on as it is, since what is computed carries none
 
 SELECT sum(n) OVER (ORDER BY n) FROM out
   [n] column "n" does not carry the event time of its stream
