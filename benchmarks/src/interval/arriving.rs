@@ -44,7 +44,7 @@ impl All {
     fn since(&self, number: i64, mode: Mode, now: Instant) -> Option<f64> {
         let row = &self.rows[number as usize];
         let arrival = match mode {
-            Mode::Eager => self.arrivals[stream_of(row)].of(number as usize),
+            Mode::Eager | Mode::Corrected => self.arrivals[stream_of(row)].of(number as usize),
             Mode::Final => {
                 let [one, other] = self.passing.with(row.time)?;
                 self.arrivals[0].of(one).max(self.arrivals[1].of(other))

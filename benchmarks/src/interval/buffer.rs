@@ -39,10 +39,11 @@ pub struct Rows {
 
 /// When rows are looked through for such as are over: when the watermark has come so far.
 #[derive(Default)]
-struct Expiry(i64);
+pub struct Expiry(i64);
 
 impl Expiry {
-    fn is_due(&mut self, before: i64, every: i64) -> bool {
+    /// Whether the watermark has come so far that it is time to look again for rows before this time, as every so often.
+    pub fn is_due(&mut self, before: i64, every: i64) -> bool {
         let is_due = before >= self.0;
         if is_due {
             self.0 = before + every;

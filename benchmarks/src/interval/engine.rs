@@ -63,7 +63,7 @@ pub fn sql(workload: &Workload, asked: &Asked) -> String {
 
 /// When results come, as SQL says it.
 pub fn emit(mode: Mode) -> &'static str {
-    if mode == Mode::Eager { " EMIT EAGER" } else { "" }
+    if mode == Mode::Final { "" } else { " EMIT EAGER" }
 }
 
 /// So many microseconds in SQL.
@@ -149,7 +149,7 @@ impl Becomes {
 pub fn becomes(batch: &RecordBatch, row: usize, mode: Mode) -> Becomes {
     match mode {
         Mode::Final => Becomes::First,
-        Mode::Eager => match batch.column(0).as_string::<i32>().value(row) {
+        Mode::Eager | Mode::Corrected => match batch.column(0).as_string::<i32>().value(row) {
             "+I" => Becomes::First,
             "+U" => Becomes::Another,
             _ => Becomes::Gone,
@@ -160,7 +160,7 @@ pub fn becomes(batch: &RecordBatch, row: usize, mode: Mode) -> Becomes {
 /// The columns that were asked for.
 pub fn results(batch: &RecordBatch, mode: Mode) -> RecordBatch {
     let mut batch = batch.clone();
-    if mode == Mode::Eager {
+    if mode != Mode::Final {
         batch.remove_column(0);
     }
     batch

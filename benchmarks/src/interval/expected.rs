@@ -9,10 +9,12 @@ pub enum Mode {
     Final,
     /// When it comes, as the paper does it: of the rows that have come.
     Eager,
+    /// When it comes, and again with each row that changes it: the last result is exact. Of the baselines only Key-OIJ does so.
+    Corrected,
 }
 
 impl Mode {
-    /// Both of them.
+    /// Those of the paper, and of all that join.
     pub const ALL: [Self; 2] = [Self::Final, Self::Eager];
 
     /// Its name.
@@ -20,6 +22,7 @@ impl Mode {
         match self {
             Self::Final => "final",
             Self::Eager => "eager",
+            Self::Corrected => "corrected",
         }
     }
 }
@@ -135,7 +138,7 @@ mod tests {
                 let mut naive = Answer::default();
                 for base in rows.iter().filter(|row| row.is_base) {
                     let come = match mode {
-                        Mode::Final => &rows[..],
+                        Mode::Final | Mode::Corrected => &rows[..],
                         Mode::Eager => &rows[..base.payload as usize],
                     };
                     let window = base.time - workload.window..=base.time;

@@ -103,7 +103,7 @@ impl<'a> Feed<'a> {
     pub fn since(&self, number: i64, mode: Mode, now: Instant) -> Option<f64> {
         let number = number as usize;
         let arrival = match mode {
-            Mode::Eager => self.arrivals.of(number),
+            Mode::Eager | Mode::Corrected => self.arrivals.of(number),
             Mode::Final => {
                 let passing = self.passing.as_ref().expect("rows that come as fast as can be have no latency");
                 let [one, other] = passing.with(self.rows[number].time)?.map(|number| self.arrivals.of(number));

@@ -23,6 +23,11 @@ const SAMPLED: usize = 251;
 const SAMPLES: usize = 16;
 const LOOKS: usize = 32;
 
+/// How far event time goes from one look for rows that are of no use any more to the next.
+pub fn step(workload: &Workload) -> i64 {
+    ((workload.window + workload.lateness) / STEPS).max(1)
+}
+
 /// Joins the rows of the keys that it is given.
 pub struct Joiner<B> {
     mode: Mode,
@@ -45,7 +50,7 @@ pub struct Joiner<B> {
 impl<B: Buffer> Joiner<B> {
     /// Without rows. Takes times on the way if that is wanted, which costs some.
     pub fn new(workload: &Workload, mode: Mode, takes_times: bool) -> Self {
-        let step = ((workload.window + workload.lateness) / STEPS).max(1);
+        let step = step(workload);
         Self {
             mode,
             window: workload.window,
@@ -72,6 +77,7 @@ impl<B: Buffer> Joiner<B> {
                 give(row, scan(buffer, level, window, row));
             }
             (true, Mode::Final) => self.waiting.push(*row),
+            (true, Mode::Corrected) => unreachable!("who corrects joins otherwise"),
             (false, _) if is_mine => {
                 let useful = self.useful();
                 let buffer = &mut self.buffers[row.key as usize];

@@ -19,6 +19,7 @@ use std::{
 
 use super::{
     buffer::{Buffer, Columns, Found, Rows},
+    correcting::{Correcting, Given},
     expected::Mode,
     feed::{Feed, Turn},
     joiner::Joiner,
@@ -54,7 +55,10 @@ fn run_with<B: Buffer>(feed: &Feed<'_>, workload: &Workload, mode: Mode, joiners
             let (sender, receiver) = sync_channel(QUEUE);
             let (give_back, empty) = sync_channel(QUEUE + 2);
             lanes.push(Lane { open: Vec::new(), is_used: false, sender, empty });
-            threads.push(scope.spawn(move || join::<B>(feed, workload, mode, wanted, receiver, give_back)));
+            threads.push(scope.spawn(move || match mode {
+                Mode::Corrected => correct::<B>(feed, workload, wanted, receiver, give_back),
+                mode => join::<B>(feed, workload, mode, wanted, receiver, give_back),
+            }));
         }
         feed.turns(|turn| {
             for row in turn.rows {
@@ -127,14 +131,55 @@ fn join<B: Buffer>(
     sink.outcome().of_joiner(work, joiner.times())
 }
 
+/// Results at once, and corrections of them.
+fn correct<B: Buffer>(
+    feed: &Feed<'_>,
+    workload: &Workload,
+    wanted: Wanted,
+    batches: Receiver<Batch>,
+    give_back: SyncSender<Vec<Row>>,
+) -> Outcome {
+    let mut joiner = Correcting::<B>::new(workload);
+    let mut sink = Sink::new(feed, Mode::Corrected, wanted);
+    let mut work = Work::new();
+    for Batch { mut rows, moment, .. } in batches {
+        let mut visited = rows.len() as u64;
+        let mut give = |number, given| match given {
+            Given::First(found) => sink.add(number, found),
+            Given::Another(found) => sink.correct(number, found),
+        };
+        visited += rows.iter().map(|row| joiner.take(row, &mut give)).sum::<u64>();
+        work.add(moment, visited);
+        sink.flush();
+        rows.clear();
+        // Nobody takes it back at the end.
+        let _ = give_back.try_send(rows);
+    }
+    sink.outcome().of_joiner(work, None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interval::tests::check_everywhere;
+    use crate::interval::{expected::Answer, feed::Pace, tests::check_everywhere};
 
     #[test]
     fn results_are_right_with_any_number_of_joiners_in_both_modes() {
         check_everywhere(run);
         check_everywhere(row_by_row);
+    }
+    #[test]
+    fn what_was_given_at_once_and_corrected_is_what_is_final() {
+        for mut workload in Workload::all() {
+            (workload.window, workload.lateness) = (workload.window.min(3_000), workload.lateness.min(2_000));
+            let rows = workload.generate(20_000);
+            let right = Answer::of(&rows, &workload, Mode::Final);
+            assert!(right.compare(&Answer::of(&rows, &workload, Mode::Eager)).is_err(), "rows come out of order");
+            for join in [run, row_by_row] {
+                let feed = Feed::new(&rows, &workload, Pace::Fast);
+                let found = join(&feed, &workload, Mode::Corrected, 3, Wanted::Speed);
+                assert_eq!(right.compare(&found.answer), Ok(20_000), "{}", workload.name);
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! * [`feed`]: rows as they come, [`arrivals`]: when they did, and [`watermark`]: how far event time has come with them
 //! * [`expected`]: what must come out
 //! * [`key_oij`], [`split_join`] and [`scale_oij`]: the baselines; [`joiner`]: what a thread of the first two does, with [`buffer`] and
-//!   [`waiting`]; [`bare`]: what there is to be had
+//!   [`waiting`]; [`correcting`]: what one does that corrects; [`bare`]: what there is to be had
 //! * [`way`]: by which of them, or the engine, and by how many threads
 //! * [`sink`] and [`profile`]: what is found out on the way
 //! * [`latency`]: how long results take, and [`plot`]: that as a picture; [`balance`]: who has how much to do, as a picture
@@ -21,6 +21,7 @@ mod arriving;
 pub mod balance;
 mod bare;
 mod buffer;
+mod correcting;
 mod engine;
 mod expected;
 mod extremes;
@@ -80,7 +81,7 @@ fn throughput(report: &mut Report, workload: &Workload, ways: &[Way]) -> Result<
     let rows = workload.generate(if report.is_quick() { workload.rows / 8 } else { workload.rows });
     let answer = |mode| Answer::of(&rows, workload, mode);
     let (exact, eager) = (answer(Mode::Final), answer(Mode::Eager));
-    let expected = |mode| if mode == Mode::Final { exact } else { eager };
+    let expected = |mode| if mode == Mode::Eager { eager } else { exact };
     let once = |join: Join, way: &Way, wanted| {
         join(&Feed::new(&rows, workload, Pace::Fast), workload, way.mode, way.joiners, wanted)
     };

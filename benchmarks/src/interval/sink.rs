@@ -58,6 +58,12 @@ impl<'a> Sink<'a> {
         }
     }
 
+    /// What a base row found is now another than before.
+    pub fn correct(&mut self, number: i64, [before, now]: [Found; 2]) {
+        self.answer.take_back([number as u64, before.count, before.sum as u64]);
+        self.answer.add(number, now.count, now.sum);
+    }
+
     /// Gives away what there is: now these results are there.
     pub fn flush(&mut self) {
         if !self.fresh.is_empty() {

@@ -90,7 +90,9 @@ impl Way {
         let ours = [(1, Mode::Final), (1, Mode::Eager), (cores(), Mode::Final), (JOINERS, Mode::Final)];
         let ours = ours.map(|(joiners, mode)| Self::of_engine(ENGINE, joiners, mode));
         let any_order = [cores(), JOINERS].map(|joiners| Self::of_engine(ANY_ORDER, joiners, Mode::Final));
-        let row_by_row = one_and_all().into_iter().map(|joiners| Self::of(ROW_BY_ROW, joiners));
+        let row_by_row = one_and_all().into_iter().flat_map(|joiners| {
+            [Mode::Final, Mode::Corrected].map(|mode| Self { mode, ..Self::of(ROW_BY_ROW, joiners) })
+        });
         finals
             .chain(row_by_row)
             .chain([Self::of(BARE, 1)])

@@ -143,6 +143,7 @@ impl<'s> Joiner<'s> {
                 self.waiting.take(batch.watermark, |row| due.push(*row));
                 due.sort_unstable_by_key(|row| (row.key, row.time));
             }
+            Mode::Corrected => unreachable!("only Key-OIJ corrects"),
         }
         let start = self.times.map(|_| thread_time());
         let again = self.join(batch, give);

@@ -20,9 +20,7 @@ impl Lowering<'_> {
         };
         Some(match &planned.node {
             Node::Map(_) => {
-                format!(
-                    "\"{time}\" carried it before: pass that on as it is, since what is computed carries none"
-                )
+                format!("\"{time}\" carried it before: pass that on as it is, since what is computed carries none")
             }
             Node::IntervalJoin(IntervalJoin { kind: JoinKind::Full, .. }) => {
                 "the rows of a FULL JOIN have none: a LEFT JOIN's have that of the left row".to_string()
