@@ -26,12 +26,13 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    iter::repeat_n,
     sync::Arc,
 };
 
 use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_schema::{DataType, SchemaRef};
-use arrow_select::take::take;
+use arrow_select::{concat::concat_batches, take::take};
 use thalweg_core::{
     Batch, Error, Frontier, Held, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, Snapshot, State,
     Timestamp, Window, aggregate::Aggregate as Function, expression::Expression,
@@ -117,6 +118,9 @@ const VERSION: u16 = 1;
 /// After so many rows, groups and windows, or as many as there are panes, the state is measured within a call: a batch whose
 /// rows are far apart opens thousands of windows for each. So a limit on memory is exceeded by a few megabytes at most.
 const GROWTH: usize = 16_384;
+
+/// Windows with no more rows than this go together in a batch: where there are many, what each batch costs is more than to copy them.
+const FEW: usize = 256;
 
 /// What an open window takes, about.
 const WINDOW_BYTES: usize = 32;
@@ -269,7 +273,7 @@ impl Aggregate {
     }
 
     /// Computes the groups of one window, and drops the panes that no later window contains.
-    fn close(&mut self, window: Window, out: &Output) -> Result<()> {
+    fn close(&mut self, window: Window, out: &Output) -> Result<Closed> {
         let Self { panes, windowing, functions, encoder, sliding, .. } = self;
         let members = windowing.members(window, panes);
         // The panes that no later window contains.
@@ -287,26 +291,81 @@ impl Aggregate {
         self.check_memory(out, &groups)?;
         let results = groups.take_results(&self.functions)?;
         let order = groups.sorted();
-        self.closed = Some(Closed { window, pane: groups, results, order, emitted: 0 });
-        Ok(())
+        Ok(Closed { window, pane: groups, results, order, emitted: 0 })
     }
 
     /// The rows of some groups of a window. Made a batch at a time, in memory that the last one had.
-    fn rows(&self, closed: &Closed, groups: &UInt32Array) -> Result<Batch> {
+    fn rows(&self, closed: &Closed, groups: &UInt32Array) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(self.output.fields().len());
         columns.extend(self.windowing.bounds(closed.window, groups.len(), self.output.fields()).into_iter().flatten());
-        let keys = closed.pane.keys(&self.encoder, groups)?;
-        let over = self.windowing.over(closed.window.end);
-        let positions = self.places.as_ref().map(|places| places.of(closed.window, over, &keys)).transpose()?;
-        columns.extend(keys);
+        columns.extend(closed.pane.keys(&self.encoder, groups)?);
         for result in &closed.results {
             columns.push(take(result, groups, None)?);
         }
-        let batch = Batch::new(RecordBatch::try_new(Arc::clone(&self.output), columns)?);
-        Ok(match positions {
-            Some(positions) => batch.with_positions(Arc::new(positions)),
-            None => batch,
-        })
+        Ok(RecordBatch::try_new(Arc::clone(&self.output), columns)?)
+    }
+
+    /// The rows of several windows, one after the other, in one batch.
+    fn together(&self, windows: &[(Window, RecordBatch)]) -> Result<Batch> {
+        let rows = match windows {
+            [(_, rows)] => rows.clone(),
+            _ => concat_batches(&self.output, windows.iter().map(|(_, rows)| rows))?,
+        };
+        let (Some(places), [(first, _), ..]) = (&self.places, windows) else { return Ok(Batch::new(rows)) };
+        let before = self.output.fields().len() - self.calls.len() - self.keys.len();
+        let keys = &rows.columns()[before..before + self.keys.len()];
+        let positions = if self.windowing.is_instant(*first) {
+            let times = windows.iter().flat_map(|(window, rows)| repeat_n(window.start.0, rows.num_rows()));
+            places.in_time(times.collect(), keys)?
+        } else {
+            places.of(*first, self.windowing.over(first.end), keys)?
+        };
+        Ok(Batch::new(rows).with_positions(Arc::new(positions)))
+    }
+
+    /// Whether another window may follow this one in one batch: if rows say where they stand, each of them must.
+    fn may_be_followed(&self, window: Window) -> bool {
+        self.places.is_none() || self.windowing.is_instant(window)
+    }
+
+    /// Whether there are groups of a window to be emitted, or one that takes no more rows.
+    fn is_emitting(&self) -> bool {
+        self.closed.is_some() || self.open.first().is_some_and(|(end, _)| self.windowing.is_closed(*end, self.reached))
+    }
+
+    /// The rows of a batch: of one window, or of several with few.
+    fn next(&mut self, windows: &mut Vec<(Window, RecordBatch)>, out: &Output) -> Result<()> {
+        let mut count = 0;
+        while self.is_emitting() {
+            let mut closed = match self.closed.take() {
+                Some(closed) => closed,
+                None => {
+                    let Some((end, start)) = self.open.pop_first() else { break };
+                    self.close(Window { start, end }, out)?
+                }
+            };
+            let left = closed.order.len() - closed.emitted;
+            if count > 0 && (left > FEW || count + left > self.batch_rows) {
+                self.closed = Some(closed);
+                break;
+            }
+            let rows = left.min(self.batch_rows);
+            if rows > 0 {
+                windows.push((closed.window, self.rows(&closed, &closed.order.slice(closed.emitted, rows))?));
+                (count, closed.emitted) = (count + rows, closed.emitted + rows);
+            }
+            let is_alone = rows > FEW || !self.may_be_followed(closed.window);
+            if rows < left {
+                self.closed = Some(closed);
+            } else {
+                closed.pane.clear();
+                self.recycle(closed.pane, closed.emitted);
+            }
+            if rows > 0 && is_alone {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// A whole input without keys has one group, even without rows.
@@ -378,30 +437,19 @@ impl Operator for Aggregate {
     }
 
     fn resume(&mut self, out: &mut Output) -> Result<Progress> {
-        loop {
-            while let Some(mut closed) = self.closed.take() {
-                let rows = (closed.order.len() - closed.emitted).min(self.batch_rows);
-                if rows == 0 {
-                    closed.pane.clear();
-                    self.recycle(closed.pane, closed.emitted);
-                    break;
-                }
-                if out.room() == 0 {
-                    self.closed = Some(closed);
-                    return Ok(Progress::More);
-                }
-                out.emit(self.rows(&closed, &closed.order.slice(closed.emitted, rows))?)?;
-                closed.emitted += rows;
-                self.closed = Some(closed);
+        while self.is_emitting() {
+            if out.room() == 0 {
+                return Ok(Progress::More);
             }
-            match self.open.first() {
-                Some(&(end, start)) if self.windowing.is_closed(end, self.reached) => {
-                    self.open.pop_first();
-                    self.close(Window { start, end }, out)?;
-                }
-                _ => return Ok(Progress::Done),
+            let mut windows = Vec::new();
+            let made = self.next(&mut windows, out);
+            // What was made before something failed is not lost.
+            if !windows.is_empty() {
+                out.emit(self.together(&windows)?)?;
             }
+            made?;
         }
+        Ok(Progress::Done)
     }
 
     fn state(&mut self) -> Option<&mut dyn State> {

@@ -27,4 +27,11 @@ impl Places {
         let keys = self.converter.convert_columns(keys)?.try_into_binary()?;
         Ok(Positions::new(window, over, keys))
     }
+    /// The positions of rows of instants, one after the other, with these times and keys.
+    ///
+    /// Errors: as [`Places::of`].
+    pub fn in_time(&self, times: Box<[i64]>, keys: &[ArrayRef]) -> Result<Positions> {
+        let keys = self.converter.convert_columns(keys)?.try_into_binary()?;
+        Ok(Positions::in_time(times, keys))
+    }
 }

@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMicro
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use thalweg_core::{
-    Batch, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Progress, Result, Snapshot, Timestamp,
+    Batch, Frontier, Interval, KeyGroup, KeyGroups, Operator, Output, Progress, Result, Snapshot, Timestamp, Window,
     aggregate::Signature, expression::Expression, window::Grid,
 };
 
@@ -183,6 +183,42 @@ fn key_groups_move_between_instances_and_the_rows_stay_the_same() {
         assert_eq!(alone.found, team.found, "seed {seed}");
         assert!(team.members.iter_mut().all(|member| member.state().unwrap().held().is_empty()));
     }
+}
+
+/// Six windows of this length with two rows each: how many rows each batch has, after a look at where they say that they stand.
+fn batches(size: i64, has_positions: bool) -> Vec<usize> {
+    let grid = Grid::new(Interval(size), Interval(size), Interval(0)).unwrap();
+    let mut operator = Aggregate::new(Parts { has_positions, ..parts(grid, false) }).unwrap();
+    let rows: Vec<Row> = (0..6).flat_map(|i| ["b", "a"].map(|key| Row(i * size, Some(key), Some(i)))).collect();
+    let (mut out, mut frontier) = (Output::new(7), Frontier::new(1));
+    operator.on_batch(0, batch(&rows), &mut out).unwrap();
+    frontier.advance(0, Timestamp::MAX);
+    let mut progress = operator.on_time(&frontier, &mut out).unwrap();
+    let mut batches: Vec<Batch> = out.take(7).into_iter().map(|(_, batch)| batch).collect();
+    while progress == Progress::More {
+        progress = operator.resume(&mut out).unwrap();
+        batches.extend(out.take(7).into_iter().map(|(_, batch)| batch));
+    }
+    assert!(batches.iter().all(|batch| batch.positions().is_some() == has_positions));
+    for batch in batches.iter().filter(|_| has_positions) {
+        let (positions, starts) = (batch.positions().unwrap(), batch.times(0).unwrap());
+        for row in 0..batch.len() {
+            let start = Timestamp(starts.value(row));
+            assert_eq!(positions.window(row), Window { start, end: start.plus(Interval(size)) });
+            assert_eq!(positions.over(row), positions.window(row).end);
+        }
+        let ascend = |row: usize| positions.compare(row - 1, positions, row).is_lt();
+        assert!((1..batch.len()).all(ascend));
+    }
+    batches.iter().map(Batch::len).collect()
+}
+
+#[test]
+fn windows_with_few_rows_come_together_unless_each_is_to_say_where_it_stands() {
+    assert_eq!(batches(1, false), [4, 4, 4]);
+    assert_eq!(batches(10, false), [4, 4, 4]);
+    assert_eq!(batches(1, true), [4, 4, 4]);
+    assert_eq!(batches(10, true), [2, 2, 2, 2, 2, 2]);
 }
 
 #[test]

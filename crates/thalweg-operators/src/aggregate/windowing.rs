@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use arrow_array::{ArrayRef, TimestampMicrosecondArray};
 use arrow_schema::Fields;
-use thalweg_core::{Batch, Error, Result, Timestamp, Window};
+use thalweg_core::{Batch, Error, Interval, Result, Timestamp, Window};
 
 use super::{
     pane::Pane,
@@ -145,6 +145,11 @@ impl Windowing {
             Self::Whole => Timestamp::MAX,
             Self::Assigned(WindowSpec { clock, .. }) | Self::Columns { clock, .. } => clock.instant(end),
         }
+    }
+
+    /// Whether a window holds one instant: its rows stand where rows in the order of time do.
+    pub fn is_instant(&self, window: Window) -> bool {
+        window.start.plus(Interval(1)) == window.end && self.over(window.end) == window.end
     }
 
     /// How far a watermark may pass when time has come to `reached`: results that are still to come are not behind it.
