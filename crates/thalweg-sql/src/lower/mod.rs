@@ -368,6 +368,11 @@ impl Lowering<'_> {
         let stream = self.settle(stream)?;
         let needed = stream.slots.iter().filter_map(|slot| slot.column()).collect();
         let stream = self.narrow(stream, &needed);
+        // Rows that are equal stand by their columns from left to right, as they are selected.
+        let stream = match stream.slots.iter().map(|slot| slot.column()).is_sorted() {
+            true => stream,
+            false => self.exactly(stream)?,
+        };
         if !self.schema(&stream).is_bounded {
             return Err(Error::query("ORDER BY over an unbounded stream would have to wait for its end")
                 .with_hint("leave it out: windows come in the order of their ends; bounded tables can be sorted")
