@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use arrow_schema::{DataType, Field, TimeUnit};
-use datafusion_expr::{Expr, logical_plan};
+use datafusion_expr::{Expr, ExprSchemable, logical_plan};
 use thalweg_core::{Error, Interval, Result};
 use thalweg_plan::{
     Node, StreamSchema,
@@ -16,6 +16,7 @@ use super::{
     stream::{Slot, Stream, WindowColumn},
     window,
 };
+use crate::windowing;
 
 /// What is grouped by: a column of the window, or a key.
 enum Group {
@@ -183,7 +184,13 @@ impl Lowering<'_> {
                 _ => input.time,
             };
             let local = DataType::Timestamp(TimeUnit::Microsecond, None);
-            fields.extend(window::window_fields(time.map_or(&local, |time| input.columns.field(time).data_type())));
+            let time = time.map(|time| input.columns.field(time));
+            fields.extend(window::window_fields(time.map_or(&local, |time| time.data_type())));
+            // The time of an instant is the column that is grouped by.
+            if let (Windowing::Assigned(_), None, Some(time)) = (&windowing, &stream.pending, time) {
+                let place = WindowColumn::Time as usize;
+                fields[place] = fields[place].clone().with_name(time.name());
+            }
         }
         let (mut keys, mut calls, mut slots) = (Vec::new(), Vec::new(), Vec::new());
         let logical = aggregate.schema.fields();
@@ -248,12 +255,18 @@ impl Lowering<'_> {
             (_, true) => "an aggregate over an unbounded stream would never be complete",
             (_, false) => "GROUP BY over an unbounded stream would have to keep every group for ever",
         };
+        // Who groups by a time means the event time.
+        let by_time = |group: &Expr| {
+            group.get_type(aggregate.input.schema()).is_ok_and(|data_type| windowing::is_time(&data_type))
+        };
+        let lost = self.lost_time(stream.node).filter(|_| aggregate.group_expr.iter().any(by_time));
         let hint = match (schema.window, schema.time) {
             (Some(_), _) => "add the window to it: GROUP BY window_start, window_end".to_string(),
             (None, Some(time)) => format!(
                 "group by windows: FROM TUMBLE(t, {}, INTERVAL '1' HOUR) GROUP BY window_start, window_end",
                 schema.columns.field(time).name()
             ),
+            (None, None) if lost.is_some() => lost.unwrap_or_default(),
             (None, None) => "declare a WATERMARK, and group by windows: FROM TUMBLE(t, ts, INTERVAL '1' HOUR) \
                              GROUP BY window_start, window_end"
                 .to_string(),

@@ -225,6 +225,11 @@ impl Lowering<'_> {
                 .with_hint(format!("declare it in CREATE TABLE {table}: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"))
                 .at(self.place_of_join(right));
         }
+        let lost = [left, right].into_iter().filter(|side| self.schema(side).time.is_none());
+        if let Some(hint) = lost.into_iter().find_map(|side| self.lost_time(side.node)) {
+            let message = "a join of streams needs bounds on both event times, and one side has none any more";
+            return Error::query(message).with_hint(hint).at(self.place_of_join(right));
+        }
         let kind = |side: &Stream| {
             let schema = self.schema(side);
             schema.time.map(|time| types::flink_name(schema.columns.field(time).data_type()))

@@ -20,14 +20,17 @@ impl Lowering<'_> {
         };
         Some(match &planned.node {
             Node::Map(_) => {
-                format!("\"{time}\" carried it before: pass that on as it is, since what is computed carries none")
+                format!("\"{time}\" carried it before: take that, as it is")
             }
             Node::IntervalJoin(IntervalJoin { kind: JoinKind::Full, .. }) => {
                 "the rows of a FULL JOIN have none: a LEFT JOIN's have that of the left row".to_string()
             }
             Node::Sort(_) => "what ORDER BY has sorted has none: leave it out".to_string(),
             Node::Aggregate(_) => format!("groups have one if they are of windows, or if \"{time}\" is in GROUP BY"),
-            Node::Union => "it must be the same column in all inputs of UNION ALL, of one type".to_string(),
+            Node::Union => {
+                "it must be the same column in all inputs of UNION ALL, of one type, and have a WATERMARK in each"
+                    .to_string()
+            }
             _ => return None,
         })
     }

@@ -347,7 +347,7 @@ SELECT sum(delay) OVER (ORDER BY ts + INTERVAL '1' SECOND) FROM s
 
 SELECT sum(delay) OVER (ORDER BY t) FROM (SELECT delay, ts + INTERVAL '1' SECOND AS t FROM s)
   [t] column "t" does not carry the event time of its stream
-    "ts" carried it before: pass that on as it is, since what is computed carries none
+    "ts" carried it before: take that, as it is
 
 SELECT sum(n) OVER (ORDER BY n) FROM out
   [n] column "n" does not carry the event time of its stream

@@ -292,11 +292,11 @@ SELECT sum(v) OVER (UNION (SELECT fare AS v, ts AS at FROM f) ORDER BY at) AS n 
 
 SELECT sum(delay) OVER (UNION (SELECT origin, delay, ts + INTERVAL '1' HOUR AS ts FROM f) PARTITION BY origin ORDER BY ts) FROM s
   [SELECT origin, delay, ts + INTERVAL '1' HOUR AS ts FROM f] column "ts" of query 1 of UNION does not carry the event time of its stream
-    "ts" carried it before: pass that on as it is, since what is computed carries none
+    "ts" carried it before: take that, as it is
 
 SELECT sum(delay) OVER (UNION (SELECT origin, delay, ts AS t, ts + INTERVAL '1' HOUR AS ts FROM f) PARTITION BY origin ORDER BY ts) FROM s
   [SELECT origin, delay, ts AS t, ts + INTERVAL '1' HOUR AS ts FROM f] column "ts" of query 1 of UNION does not carry the event time of its stream
-    "ts" carried it before: pass that on as it is, since what is computed carries none
+    "ts" carried it before: take that, as it is
 
 CREATE TABLE u (delay INT, ts TIMESTAMP(3)) WITH ('connector' = 'stream'); SELECT sum(delay) OVER (UNION u ORDER BY ts) FROM s
   [u] column "ts" of table "u" does not carry the event time of its stream

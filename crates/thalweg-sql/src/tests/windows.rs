@@ -342,11 +342,11 @@ SELECT * FROM TUMBLE(5, ts, INTERVAL '1' HOUR)
 
 SELECT * FROM TUMBLE((SELECT ts + INTERVAL '1' HOUR AS t FROM s), t, INTERVAL '1' HOUR)
   [t] column "t" does not carry the event time of its stream
-    "ts" carried it before: pass that on as it is, since what is computed carries none
+    "ts" carried it before: take that, as it is
 
 SELECT * FROM TUMBLE((SELECT ts FROM s UNION ALL SELECT CAST(at AS TIMESTAMP) FROM z), ts, INTERVAL '1' HOUR)
   [ts] column "ts" does not carry the event time of its stream
-    it must be the same column in all inputs of UNION ALL, of one type
+    it must be the same column in all inputs of UNION ALL, of one type, and have a WATERMARK in each
 
 SELECT * FROM TUMBLE(TUMBLE(s, ts, INTERVAL '1' HOUR), window_time, INTERVAL '1' DAY)
   [TUMBLE(s, ts, INTERVAL '1' HOUR)] two columns are named "window_start": the input has a window already
