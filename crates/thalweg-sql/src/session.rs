@@ -6,7 +6,11 @@ use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 use datafusion_expr::{Cast, Expr, LogicalPlan, LogicalPlanBuilder};
 use sqlparser::ast::{Query, SelectItem, SetExpr};
-use thalweg_core::{Error, Result, connector::Connector, error::Span};
+use thalweg_core::{
+    Error, Result,
+    connector::Connector,
+    error::{Fault, Span},
+};
 use thalweg_plan::{Plan, Settings, StreamSchema, node::Sink};
 
 use crate::{
@@ -175,13 +179,17 @@ impl Session {
                 Some(Relation::Table(table)) => describe::table(table, &self.settings.time_zone).map(Outcome::Rows),
                 Some(Relation::View(view)) => {
                     let planner = self.planner();
+                    let planning = |error| diagnose::planning(error, &Words::none()).at(name.at);
                     let plan = planner.query(&view.query).and_then(|plan| crate::planner::rename(plan, view));
-                    let plan = plan.and_then(|plan| optimize::analyze(plan, planner.options()));
-                    let plan = plan.map_err(|error| diagnose::planning(error, &Words::none()).at(name.at))?;
-                    let columns = Arc::clone(plan.schema());
-                    // A view may be of use though it cannot be run as it stands: then it has no event time.
-                    let lowered = self.lower(plan, Sink::Result, &planner, &Words::none()).ok();
-                    let time = lowered.and_then(|plan| plan.node(plan.sink().ok()?).schema.time);
+                    let plan = plan.map_err(planning)?;
+                    let analyzed = optimize::analyze(plan.clone(), planner.options()).map_err(planning)?;
+                    let columns = Arc::clone(analyzed.schema());
+                    let time = match self.lower(plan, Sink::Result, &planner, &Words::none()) {
+                        Ok(lowered) => lowered.node(lowered.sink()?).schema.time,
+                        // It may be of use though it cannot be run as it stands: then it has no event time.
+                        Err(error) if error.fault() == Fault::Query => None,
+                        Err(error) => return Err(error.at(name.at)),
+                    };
                     describe::view(&columns, time).map(Outcome::Rows)
                 }
             },
