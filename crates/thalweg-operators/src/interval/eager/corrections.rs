@@ -74,6 +74,11 @@ impl Corrections {
         Ok(batch.with_selection(Selection::new(new)))
     }
 
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// What was said next of rows that were answered here; of none, if others who share their keys answered.
     pub fn next(&mut self, over: &mut Over, answers: &Answers) -> Result<Option<Said>> {
         let Some(batch) = self.waiting.pop_front() else { return Ok(None) };

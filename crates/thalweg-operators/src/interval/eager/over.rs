@@ -26,8 +26,10 @@ use super::{
 /// Appends to each row of the first input aggregates over the rows of all inputs, with the same key, around it: at once over those that
 /// are there, and anew when one comes that changes them.
 ///
-/// A row that is seen goes where it belongs among the rows of its key: those behind it, which are few where rows are hardly out of
-/// order, are moved, and their running totals grow by what it adds. Which results it changes is looked at later, when
+/// A few rows that come are looked at when they do, and many as soon as nothing else waits to be taken in. Until then they are pending,
+/// thousands at most: who has more to do than time looks at many together, which costs less for each, and of what time has
+/// passed meanwhile nothing has to be remembered. A row that is seen goes where it belongs among the rows of its key: those behind it, which are few where rows are hardly
+/// out of order, are moved, and their running totals grow by what it adds. Which results it changes is looked at later, when
 /// nothing comes for a while, when one of them becomes final, or for thousands of rows at once: a result that several rows change is
 /// corrected once, and no row waits for its first answer meanwhile. Where rows of the first input are results of another such
 /// operator, columns that only pass may be corrected: what they are now is kept with the results.
@@ -42,7 +44,10 @@ pub struct EagerOver {
     /// The rows that are seen, and the next ones to look at.
     over: Over,
     answers: Answers,
-    /// Rows that have come, for which it was not looked yet whose results they change.
+    /// Rows that have come, and are not among those of their keys yet, and those that are to be answered.
+    pending: Vec<Entry>,
+    unanswered: Vec<Entry>,
+    /// Rows among those of their keys, for which it was not looked yet whose results they change.
     put_off: Vec<Entry>,
     /// The earliest time of a row whose result they may change.
     changes_from: i64,
@@ -67,11 +72,20 @@ pub struct EagerOver {
     watched: Watched,
 }
 
+/// Where a batch has so many rows at most, nothing is pending behind it: together they cost little less.
+const FEW: usize = if cfg!(test) { 1 } else { 32 };
+
+/// At most so many rows are pending, or wait for their first answer: the time that passes them may come behind several batches.
+const PENDING: usize = if cfg!(test) { 64 } else { 1 << 16 };
+
+/// At most so many rows that are not final wait for their first answer when time moves on.
+const UNANSWERED: usize = if cfg!(test) { 24 } else { 1 << 15 };
+
 /// At most so many rows are kept of which nobody has looked whose results they change.
 const PUT_OFF: usize = 4096;
 
 /// When so many rows have come, results that are final are settled.
-const SETTLED: usize = 4096;
+const SETTLED: usize = if cfg!(test) { 48 } else { 4096 };
 
 /// So many results are looked at again at a time: first answers wait for no more than these.
 const SOME: usize = if cfg!(test) { 3 } else { 512 };
@@ -97,6 +111,8 @@ impl EagerOver {
         Ok(Self {
             over,
             answers,
+            pending: Vec::new(),
+            unanswered: Vec::new(),
             put_off: Vec::new(),
             changes_from: i64::MAX,
             settled: Timestamp::MIN,
@@ -113,11 +129,14 @@ impl EagerOver {
         })
     }
 
-    /// Puts rows among those of their keys.
-    fn insert(&mut self, mut rows: Vec<Entry>) -> Result<()> {
-        let Self { over, answers, put_off, changes_from, seen_from, .. } = self;
+    /// Puts what is pending among the rows of their keys.
+    fn insert(&mut self) -> Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let Self { over, answers, pending: rows, put_off, changes_from, seen_from, .. } = self;
         let Over { due, kept, lines, sorter, asked, .. } = over;
-        sorter.sort_rows(&mut rows, By::Key, |rows| hashes(kept, rows))?;
+        sorter.sort_rows(rows, By::Key, |rows| hashes(kept, rows))?;
         let (mut inserted, mut places, mut others, mut taken) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for same in rows.chunk_by(|a, b| a.key == b.key) {
             // Where rows come in order, none that was answered sees those that follow.
@@ -138,7 +157,15 @@ impl EagerOver {
         lines.insert(&inserted, &places, &amounts);
         due.copy(&others);
         due.copy(&taken);
+        rows.clear();
         over.append()
+    }
+
+    /// All rows that have come are seen, and answered next.
+    fn answer_all(&mut self) -> Result<()> {
+        self.insert()?;
+        let unanswered = std::mem::take(&mut self.unanswered);
+        self.look_at(unanswered)
     }
 
     /// Finds the results that those rows may change which have come.
@@ -159,11 +186,13 @@ impl EagerOver {
         self.stale.iter().chain(&self.begun).map(|row| row.time).min().unwrap_or(i64::MAX)
     }
 
-    /// Results that time has passed are final: they are looked at again next if they may have changed, and these others, and then what nobody
-    /// needs is dropped.
+    /// Results that time has passed are final: they are looked at next if there are none yet or they may have changed, and these others,
+    /// and then what nobody needs is dropped.
     fn settle(&mut self, mut next: Vec<Entry>) -> Result<()> {
         self.settled = self.over.final_before();
         let end = self.settled.0;
+        self.insert()?;
+        next.extend(self.unanswered.extract_if(.., |row| row.time < end));
         if self.changes_from < end {
             self.mark();
         }
@@ -175,16 +204,16 @@ impl EagerOver {
         }
         self.come = 0;
         self.expires = true;
-        self.look_again(next)
+        self.look_at(next)
     }
 
     /// Whether there is no row of which anything may come.
     fn is_empty(&self) -> bool {
-        self.over.lines.rows() == 0 && self.answers.rows() == 0
+        self.over.lines.rows() + self.answers.rows() + self.pending.len() + self.unanswered.len() == 0
     }
 
-    /// Of the results that may have changed, those of these rows are looked at next.
-    fn look_again(&mut self, some: Vec<Entry>) -> Result<()> {
+    /// The results of these rows are looked at next.
+    fn look_at(&mut self, some: Vec<Entry>) -> Result<()> {
         let Over { kept, sorter, ready, .. } = &mut self.over;
         ready.extend(some);
         sorter.sort_rows(ready, By::Time, |rows| hashes(kept, rows))
@@ -224,7 +253,7 @@ impl EagerOver {
     /// Has what is new of some rows' results go out: this was given for them before, and these are found now, aggregates and columns
     /// that are corrected.
     fn give(&mut self, bases: &[Entry], given: &[Option<At>], found: Vec<ArrayRef>) -> Result<()> {
-        let Self { over, answers, corrections, outbox, .. } = self;
+        let Self { over, answers, corrections, outbox, watched, .. } = self;
         let changes = Changes::of(given, &found, answers)?;
         if changes.rows.is_empty() {
             return Ok(());
@@ -242,7 +271,14 @@ impl EagerOver {
         }
         let ops: Vec<Op> = changes.rows.iter().map(|(op, _)| *op).collect();
         outbox.put(columns, &ops, &over.output, over.batch_rows)?;
-        let new: Vec<u32> = changes.given().map(|row| row as u32).collect();
+        // Nothing changes what is final when it is first given.
+        let end = over.final_before().0;
+        let is_gone = |row: usize| given[row].is_none() && bases[row].time < end;
+        for row in (0..bases.len()).filter(|row| is_gone(*row)) {
+            watched.leave(bases[row].at);
+            over.kept.release(bases[row].at);
+        }
+        let new: Vec<u32> = changes.given().filter(|row| !is_gone(*row)).map(|row| row as u32).collect();
         let given = match new.len() == bases.len() {
             true => found,
             false => {
@@ -268,16 +304,15 @@ impl EagerOver {
             let mut is_wanted: Vec<bool> = (0..over.lines.keys() as u32).map(|key| over.past.has(key)).collect();
             answers
                 .iter()
-                .chain(&self.put_off)
-                .chain(&self.stale)
-                .chain(&self.begun)
+                .chain([&self.pending, &self.unanswered, &self.put_off, &self.stale, &self.begun].into_iter().flatten())
                 .for_each(|entry| is_wanted[entry.key as usize] = true);
             over.faults.keys().for_each(|key| is_wanted[key as usize] = true);
             let moved = over.lines.forget_keys(|key| is_wanted[key as usize]);
             over.past.renumber(&moved);
             over.faults.renumber(&moved);
             answers.renumber(&moved);
-            let all = self.put_off.iter_mut().chain(&mut self.stale).chain(&mut self.begun);
+            let Self { pending, unanswered, put_off, stale, begun, .. } = self;
+            let all = [pending, unanswered, put_off, stale, begun].into_iter().flatten();
             all.for_each(|entry| entry.key = moved[entry.key as usize]);
         }
         Ok(lag)
@@ -297,20 +332,26 @@ impl Operator for EagerOver {
         let arrived = self.over.arrive(port, batch, out)?;
         let Over { faults, asked, .. } = &mut self.over;
         if faults.take_new() {
-            faults.check(self.answers.iter(), asked.computed())?;
+            faults.check(self.answers.iter().chain(&self.unanswered), asked.computed())?;
         }
-        let Some(arrived) = arrived else { return self.resume(out) };
-        let rows: Vec<Entry> = arrived.rows().entries().collect();
-        faults.check(&rows[arrived.bases.clone()], asked.computed())?;
-        self.come += rows.len();
-        // Rows that came together see each other from the first.
-        self.over.ready.extend(&rows[arrived.bases.clone()]);
-        let Over { ready, kept, sorter, .. } = &mut self.over;
-        sorter.sort_rows(ready, By::Time, |rows| hashes(kept, rows))?;
-        if arrived.is_seen {
-            self.insert(rows)?;
+        let mut are_few = false;
+        if let Some(arrived) = arrived {
+            let rows: Vec<Entry> = arrived.rows().entries().collect();
+            let bases = &rows[arrived.bases.clone()];
+            faults.check(bases, asked.computed())?;
+            self.come += rows.len();
+            are_few = rows.len() <= FEW;
+            self.unanswered.extend(bases);
+            if arrived.is_seen {
+                self.pending.extend(rows);
+            }
+            self.over.tell_spoilt(self.settled, false, out);
         }
-        self.over.tell_spoilt(self.settled, false, out);
+        // What is said anew of rows is said of answers.
+        let is_corrected = self.corrections.as_ref().is_some_and(|corrections| !corrections.is_empty());
+        if are_few || is_corrected || self.pending.len().max(self.unanswered.len()) >= PENDING {
+            self.answer_all()?;
+        }
         self.resume(out)
     }
 
@@ -320,13 +361,18 @@ impl Operator for EagerOver {
         if self.come >= SETTLED || self.is_empty() || frontier.combined() == Timestamp::MAX {
             self.settle(Vec::new())?;
         }
+        if self.unanswered.len() >= UNANSWERED {
+            self.answer_all()?;
+        }
         out.hold(self.settled);
         self.resume(out)
     }
 
     fn flush(&mut self, out: &mut Output) -> Result<Progress> {
+        self.insert()?;
         self.mark();
-        let all = [std::mem::take(&mut self.begun), std::mem::take(&mut self.stale)].concat();
+        let Self { unanswered, begun, stale, .. } = self;
+        let all = [unanswered, begun, stale].map(std::mem::take).concat();
         self.settle(all)?;
         out.hold(self.settled);
         self.resume(out)
@@ -334,14 +380,19 @@ impl Operator for EagerOver {
 
     fn put_off(&self) -> PutOff {
         let is_settled = self.settled == self.over.final_before() || self.is_empty();
-        match (self.begun.is_empty(), self.stale.is_empty() && self.put_off.is_empty() && is_settled) {
-            (false, _) => PutOff::Now,
-            (true, false) => PutOff::Later,
-            (true, true) => PutOff::Nothing,
+        let waits = [&self.pending, &self.unanswered, &self.begun].into_iter().any(|rows| !rows.is_empty());
+        match (waits, self.stale.is_empty() && self.put_off.is_empty() && is_settled) {
+            (true, _) => PutOff::Now,
+            (false, false) => PutOff::Later,
+            (false, true) => PutOff::Nothing,
         }
     }
 
     fn catch_up(&mut self, out: &mut Output) -> Result<Progress> {
+        if !self.pending.is_empty() || !self.unanswered.is_empty() {
+            self.answer_all()?;
+            return self.resume(out);
+        }
         if self.begun.is_empty() {
             self.mark();
             std::mem::swap(&mut self.begun, &mut self.stale);
@@ -349,7 +400,7 @@ impl Operator for EagerOver {
             out.hold(self.settled);
         }
         let some = self.begun.split_off(self.begun.len().saturating_sub(SOME));
-        self.look_again(some)?;
+        self.look_at(some)?;
         self.resume(out)
     }
 
@@ -460,14 +511,14 @@ impl State for EagerOver {
             + self.answers.bytes()
             + self.watched.bytes()
             + self.corrections.as_ref().map_or(0, Corrections::bytes)
-            + [&self.put_off, &self.stale, &self.begun]
+            + [&self.pending, &self.unanswered, &self.put_off, &self.stale, &self.begun]
                 .map(|rows| rows.capacity() * size_of::<Entry>())
                 .iter()
                 .sum::<usize>()
     }
 
     fn held(&self) -> Vec<Held> {
-        match (self.over.lines.rows(), self.answers.rows()) {
+        match (self.over.lines.rows() + self.pending.len(), self.answers.rows() + self.unanswered.len()) {
             (0, 0) => Vec::new(),
             (seen, given) => vec![
                 Held::new(seen, ["row that may be seen", "rows that may be seen"]),

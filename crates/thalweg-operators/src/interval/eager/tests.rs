@@ -99,14 +99,18 @@ fn new(team: &mut Team<'_>) -> Vec<String> {
 }
 
 #[test]
-fn corrections_wait_for_more_and_first_answers_do_not() {
+fn many_first_answers_wait_for_what_has_come_and_corrections_for_more() {
     let make = || over(1000);
     let team = &mut Team::new(&make, 1);
+    let found = |team: &mut Team<'_>| std::mem::take(&mut team.found[0]);
     team.put(0, &[row(1, 1), row(5, 2)], 3);
+    assert_eq!(found(team), Vec::<String>::new(), "more may have come");
+    team.catch_up(3);
+    assert_eq!(found(team), ["1 1 +I", "5 2 +I"]);
     team.put(1, &[row(3, 10)], 3);
     team.put(1, &[row(4, 20)], 3);
     team.put(0, &[row(6, 4)], 3);
-    assert_eq!(std::mem::take(&mut team.found[0]), ["1 1 +I", "5 2 +I", "6 36 +I"]);
+    assert_eq!(found(team), ["6 36 +I"], "one row is answered at once");
     assert_eq!(new(team), ["5 2 -U", "5 32 +U"], "two rows changed it, and it is corrected once");
     team.put(1, &[row(2, 100)], 3);
     // Time passes what has changed, which is right before it is forgotten, and before others hear of that.
@@ -116,6 +120,34 @@ fn corrections_wait_for_more_and_first_answers_do_not() {
     assert!(team.held < Timestamp(6));
     assert_eq!(new(team), ["5 32 -U", "5 132 +U"]);
     assert_eq!(team.held, Timestamp(6));
+}
+
+#[test]
+fn many_rows_wait_for_no_more_and_nothing_is_kept_of_what_is_final() {
+    let make = || over(1000);
+    let team = &mut Team::new(&make, 1);
+    // Once so many have come it is settled what is final, and the others are answered once there are 64 of them.
+    let rows: Vec<Row> = (0..90).map(|time| row(time, 1)).collect();
+    let advance = |team: &mut Team<'_>, time: i64| (0..2).for_each(|port| team.advance(port, Timestamp(time), 100));
+    let held = |team: &mut Team<'_>| {
+        let held = team.members[0].state().unwrap().held();
+        held.iter().map(|held| (held.count, held.names[1])).collect::<Vec<_>>()
+    };
+    team.put(1, &rows[..20], 100);
+    team.put(0, &rows[..20], 100);
+    advance(team, 15);
+    assert_eq!((team.found[0].len(), team.held), (0, Timestamp::MIN));
+    team.put(0, &rows[20..30], 100);
+    advance(team, 21);
+    assert_eq!((team.found[0].len(), team.held), (21, Timestamp(21)));
+    assert_eq!(team.found[0].last().map(String::as_str), Some("20 7 +I"));
+    assert_eq!(held(team), [(2 + 12, "rows that may be seen"), (9, "rows whose results may change")]);
+    team.put(0, &rows[30..84], 100);
+    assert_eq!(team.found[0].len(), 21);
+    team.put(0, &rows[84..86], 100);
+    assert_eq!((team.found[0].len(), team.held), (86, Timestamp(21)));
+    assert_eq!(held(team), [(2 + 68, "rows that may be seen"), (65, "rows whose results may change")]);
+    assert_eq!(new(team).len(), 86);
 }
 
 #[test]
@@ -164,7 +196,7 @@ fn what_is_corrected_passes_at_once_and_moves_no_row() {
             team.call(0, room, |operator, out| operator.on_batch(0, rows.clone(), out));
             std::mem::take(&mut team.found[0])
         };
-        // A row may come with what it was corrected to.
+        // A row may come with what it was corrected to: no row is corrected before it is there.
         let first = [(row(1, 1), 70, "+I"), (row(5, 2), 80, "+I"), (row(5, 2), 80, "-U"), (row(5, 2), 81, "+U")];
         assert_eq!(put(team, &first), ["1 70 1 +I", "5 80 2 +I", "5 80 2 -U", "5 81 2 +U"]);
         // Of several corrections the last counts, and one that changes nothing says nothing.
@@ -186,7 +218,7 @@ fn who_answered_for_a_row_corrects_it_and_others_that_share_its_key_do_not() {
     let put = |team: &mut Team<'_>, rows: &[(Row, i64, &str)], own: Range<usize>| {
         let rows = results(rows).with_own(own);
         team.call(0, 100, |operator, out| operator.on_batch(0, rows.clone(), out));
-        std::mem::take(&mut team.found[0])
+        new(team)
     };
     let (one, other) = (row(1, 1), row(5, 2));
     assert_eq!(put(team, &[(one, 70, "+I"), (other, 80, "+I")], 0..1), ["1 70 1 +I"]);
@@ -210,6 +242,7 @@ fn a_row_that_is_corrected_while_it_is_to_be_looked_at_is_looked_at_once() {
         team.call(0, 100, |operator, out| operator.on_batch(0, rows.clone(), out));
     };
     call(team, &[5, 6, 7, 8].map(|time| (row(time, 1), 0, "+I")));
+    team.catch_up(100);
     // Of four rows that see this one three are looked at, and one is left, whose turn it is next.
     team.put(1, &[row(5, 10)], 100);
     assert!(!team.catch_up(100));
