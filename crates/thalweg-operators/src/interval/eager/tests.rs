@@ -2,9 +2,11 @@
 
 use std::{ops::Range, sync::Arc};
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
-use thalweg_core::{Batch, Interval, KeyGroups, Operator, Timestamp};
+use thalweg_core::{
+    Batch, Error, Interval, KeyGroups, Operator, Output, Progress, PutOff, Result, Timestamp, expression::Expression,
+};
 use thalweg_plan::{
     node::{Distance, FrameBounds, JoinKind},
     settings::JoinIndex,
@@ -31,6 +33,10 @@ fn over(batch_rows: usize) -> Box<dyn Operator> {
 
 /// The same, where rows of input 0 may be corrected.
 fn over_results(batch_rows: usize, corrected: Option<Corrected>) -> Box<dyn Operator> {
+    Box::new(EagerOver::new(parts(batch_rows, corrected)).unwrap())
+}
+
+fn parts(batch_rows: usize, corrected: Option<Corrected>) -> over::Parts {
     let frame = Frame {
         bounds: FrameBounds::Range { from: Some(Interval(-3)), to: Interval(0) },
         most: None,
@@ -46,7 +52,7 @@ fn over_results(batch_rows: usize, corrected: Option<Corrected>) -> Box<dyn Oper
         output.push(result);
     }
     output.push(sum);
-    let parts = over::Parts {
+    over::Parts {
         inputs: vec![of_input(), of_input()],
         input_of: vec![0, 1],
         key_types: vec![DataType::Int64],
@@ -64,8 +70,7 @@ fn over_results(batch_rows: usize, corrected: Option<Corrected>) -> Box<dyn Oper
         partners: None,
         of_results: false,
         corrected,
-    };
-    Box::new(EagerOver::new(parts).unwrap())
+    }
 }
 
 /// A join of rows at most 2 apart.
@@ -173,6 +178,39 @@ fn a_row_is_answered_at_once_and_corrected_where_one_comes_that_it_sees() {
         assert_eq!(new(team), ["5 36 -U", "5 136 +U"]);
         [0, 1].into_iter().for_each(|port| team.advance(port, Timestamp::MAX, 3));
         assert_eq!(new(team), Vec::<String>::new(), "all has been said");
+    }
+}
+
+/// The value of a row, if it has one.
+#[derive(Debug)]
+struct Value;
+
+impl Expression for Value {
+    fn evaluate(&self, batch: &Batch) -> Result<ArrayRef> {
+        let values = batch.column(2);
+        let is_missing = batch.rows().any(|row| values.is_null(row));
+        if is_missing { Err(Error::data("no value")) } else { Ok(Arc::clone(values)) }
+    }
+}
+
+#[test]
+fn a_row_for_which_nothing_can_be_computed_is_an_error_of_those_that_wait_to_be_answered() {
+    let make = || {
+        let mut parts = parts(1000, None);
+        parts.inputs[1].calls[0].arguments = vec![Arc::new(Value)];
+        EagerOver::new(parts).unwrap()
+    };
+    let bad = |time: i64| batch(&[Row { value: None, ..row(time, 0) }]);
+    let waiting = || {
+        let mut operator = make();
+        let rows = batch(&[row(1, 1), row(5, 2)]);
+        assert_eq!(operator.on_batch(0, rows, &mut Output::new(10)).unwrap(), Progress::Done);
+        assert_eq!(operator.put_off(), PutOff::Now, "they are not answered yet");
+        operator
+    };
+    for (time, is_seen) in [(0, true), (2, true), (4, true), (6, false)] {
+        let found = waiting().on_batch(1, bad(time), &mut Output::new(10));
+        assert_eq!(found.is_err(), is_seen, "at {time}: {found:?}");
     }
 }
 
