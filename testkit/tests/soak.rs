@@ -122,8 +122,9 @@ fn memory_is_flat() {
         let took = began.elapsed();
         println!("{name}: {rows} rows out of {} in {took:.1?}, {before:?}, then {after:?}", metrics.rows_in);
         assert!(rows > 10_000, "{name}: {rows} rows");
+        // How far one table is ahead of the other, which is what most of it is, varies from moment to moment.
         assert!(
-            after.state < before.state + before.state / 4 + (4 << 20),
+            after.state < before.state + before.state / 2 + (8 << 20),
             "{name}: the state grows: {before:?} {after:?}"
         );
         let room = before.resident / 5 + (32 << 20);

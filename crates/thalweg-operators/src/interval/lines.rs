@@ -410,6 +410,11 @@ impl Lines {
         self.grown += entries.len();
     }
 
+    /// Whether all rows of its key are before a row in time.
+    pub fn are_before(&self, row: &Entry) -> bool {
+        self.lines[row.key as usize].times().last().is_none_or(|last| *last < row.time)
+    }
+
     /// Appends where rows of a key, which are in their order, belong among those that are here: how many are before each. Appends nothing and
     /// returns `false` if one has the time and position of one that is here.
     pub fn find_places(&self, rows: &[Entry], places: &mut Vec<usize>) -> bool {

@@ -76,10 +76,10 @@ pub struct EagerOver {
 const FEW: usize = if cfg!(test) { 1 } else { 32 };
 
 /// At most so many rows are pending, or wait for their first answer: the time that passes them may come behind several batches.
-const PENDING: usize = if cfg!(test) { 64 } else { 1 << 16 };
+const PENDING: usize = if cfg!(test) { 64 } else { 5 * 8192 };
 
 /// At most so many rows that are not final wait for their first answer when time moves on.
-const UNANSWERED: usize = if cfg!(test) { 24 } else { 1 << 15 };
+const UNANSWERED: usize = if cfg!(test) { 24 } else { 5 * 4096 };
 
 /// At most so many rows are kept of which nobody has looked whose results they change.
 const PUT_OFF: usize = 4096;
@@ -129,41 +129,56 @@ impl EagerOver {
         })
     }
 
-    /// Puts what is pending among the rows of their keys.
-    fn insert(&mut self) -> Result<()> {
-        if self.pending.is_empty() {
+    /// Puts those that are pending, and before this time, among the rows of their keys.
+    fn insert(&mut self, end: Timestamp) -> Result<()> {
+        let mut rows: Vec<Entry> = match end {
+            Timestamp::MAX => std::mem::take(&mut self.pending),
+            end => self.pending.extract_if(.., |row| row.time < end.0).collect(),
+        };
+        if rows.is_empty() {
             return Ok(());
         }
-        let Self { over, answers, pending: rows, put_off, changes_from, seen_from, .. } = self;
+        let Self { over, answers, put_off, changes_from, seen_from, .. } = self;
         let Over { due, kept, lines, sorter, asked, .. } = over;
-        sorter.sort_rows(rows, By::Key, |rows| hashes(kept, rows))?;
-        let (mut inserted, mut places, mut others, mut taken) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        sorter.sort_rows(&mut rows, By::Key, |rows| hashes(kept, rows))?;
+        let (mut between, mut places, mut others, mut taken) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        // Those that are none of these stand behind all rows of their keys, as most do.
+        let (mut elsewhere, mut done) = (Vec::new(), 0);
         for same in rows.chunk_by(|a, b| a.key == b.key) {
             // Where rows come in order, none that was answered sees those that follow.
-            let last = answers.last(same[0].key);
-            let changes = |row: &&Entry| last.is_some_and(|last| row.time.saturating_add(seen_from.0) <= last);
+            let answered = answers.last(same[0].key);
+            let changes = |row: &&Entry| answered.is_some_and(|last| row.time.saturating_add(seen_from.0) <= last);
             put_off.extend(same.iter().take_while(changes));
             if changes(&&same[0]) {
                 *changes_from = (*changes_from).min(same[0].time.saturating_add(seen_from.0));
             }
-            if !asked.counts_times() && lines.find_places(same, &mut places) {
-                inserted.extend_from_slice(same);
+            let place = done..done + same.len();
+            done = place.end;
+            if lines.are_before(&same[0]) {
                 continue;
             }
-            lines.take_back(same[0].key, same[0].time, &mut taken);
-            others.extend_from_slice(same);
+            elsewhere.push(place);
+            if !asked.counts_times() && lines.find_places(same, &mut places) {
+                between.extend_from_slice(same);
+            } else {
+                lines.take_back(same[0].key, same[0].time, &mut taken);
+                others.extend_from_slice(same);
+            }
         }
-        let amounts = asked.amounts(kept, &inserted, 0..inserted.len())?;
-        lines.insert(&inserted, &places, &amounts);
+        if !elsewhere.is_empty() {
+            let (mut gone, mut number) = (elsewhere.into_iter().flatten().peekable(), 0..);
+            rows.retain(|_| number.next().is_none_or(|number| gone.next_if_eq(&number).is_none()));
+        }
+        lines.append(&rows, &asked.amounts(kept, &rows, 0..rows.len())?);
+        lines.insert(&between, &places, &asked.amounts(kept, &between, 0..between.len())?);
         due.copy(&others);
         due.copy(&taken);
-        rows.clear();
         over.append()
     }
 
     /// All rows that have come are seen, and answered next.
     fn answer_all(&mut self) -> Result<()> {
-        self.insert()?;
+        self.insert(Timestamp::MAX)?;
         let unanswered = std::mem::take(&mut self.unanswered);
         self.look_at(unanswered)
     }
@@ -191,7 +206,8 @@ impl EagerOver {
     fn settle(&mut self, mut next: Vec<Entry>) -> Result<()> {
         self.settled = self.over.final_before();
         let end = self.settled.0;
-        self.insert()?;
+        // Later rows are seen by none of them, and are appended once rows of other inputs that are before them are there.
+        self.insert(self.over.reached)?;
         next.extend(self.unanswered.extract_if(.., |row| row.time < end));
         if self.changes_from < end {
             self.mark();
@@ -336,14 +352,13 @@ impl Operator for EagerOver {
         }
         let mut are_few = false;
         if let Some(arrived) = arrived {
-            let rows: Vec<Entry> = arrived.rows().entries().collect();
-            let bases = &rows[arrived.bases.clone()];
-            faults.check(bases, asked.computed())?;
-            self.come += rows.len();
-            are_few = rows.len() <= FEW;
-            self.unanswered.extend(bases);
+            let (rows, first) = (arrived.rows(), self.unanswered.len());
+            self.unanswered.extend(rows.slice(arrived.bases.clone()).entries());
+            faults.check(&self.unanswered[first..], asked.computed())?;
+            self.come += rows.count();
+            are_few = rows.count() <= FEW;
             if arrived.is_seen {
-                self.pending.extend(rows);
+                self.pending.extend(rows.entries());
             }
             self.over.tell_spoilt(self.settled, false, out);
         }
@@ -369,7 +384,7 @@ impl Operator for EagerOver {
     }
 
     fn flush(&mut self, out: &mut Output) -> Result<Progress> {
-        self.insert()?;
+        self.insert(Timestamp::MAX)?;
         self.mark();
         let Self { unanswered, begun, stale, .. } = self;
         let all = [unanswered, begun, stale].map(std::mem::take).concat();
