@@ -88,7 +88,7 @@ pub enum PutOff {
     Nothing,
     /// What is cheaper for much at a time: a while later.
     Later,
-    /// The rest of what it has begun.
+    /// What has come, or the rest of what it has begun.
     Now,
 }
 
