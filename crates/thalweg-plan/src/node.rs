@@ -121,6 +121,15 @@ pub struct Windows {
     pub zone: Option<Arc<str>>,
 }
 
+impl Windows {
+    /// Whether each holds one instant, so that there may be one for each row.
+    pub fn are_instants(&self) -> bool {
+        let shortest = Interval(1);
+        (self.size, self.slide, self.step, &self.zone) == (shortest, shortest, None, &None)
+            && self.anchor == Anchor::Epoch
+    }
+}
+
 /// What windows are aligned to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {

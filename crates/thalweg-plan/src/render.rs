@@ -308,6 +308,9 @@ fn map_detail(plan: &Plan, id: NodeId, expressions: &[Expr]) -> String {
 
 fn windows_detail(plan: &Plan, input: NodeId, windows: &Windows) -> String {
     let time = plan.node(input).schema.columns.field(windows.time).name();
+    if windows.are_instants() {
+        return format!("each instant of {time}");
+    }
     let shape = match windows.step {
         Some(step) => format!("cumulate {} by {step}", windows.size),
         None if windows.size == windows.slide => format!("tumble {}", windows.size),

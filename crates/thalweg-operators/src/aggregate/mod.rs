@@ -1,6 +1,7 @@
 //! Computes aggregates per window and key.
 //!
 //! * [`Aggregate`]: the operator
+//! * [`instants`]: the same, where each window is an instant; [`spans`]: which of them are in a pane
 //! * [`partial`]: its first phase, where rows are aggregated by who sends them
 //! * [`windowing`]: which rows belong together in time, and which panes make a window
 //! * [`placing`]: which pane a row goes into
@@ -13,11 +14,13 @@
 
 pub mod functions;
 pub mod groups;
+pub mod instants;
 pub mod pane;
 pub mod partial;
 mod places;
 pub mod placing;
 pub mod sliding;
+pub mod spans;
 pub(crate) mod values;
 pub mod windowing;
 
@@ -39,6 +42,7 @@ use thalweg_core::{
 };
 
 use groups::KeyEncoder;
+pub use instants::Instants;
 pub use partial::Partial;
 
 use pane::{Arrivals, Pane, by_function};

@@ -17,8 +17,10 @@ use super::{
     Call,
     groups::KeyEncoder,
     held,
+    instants::timed,
     pane::{Arrivals, Pane},
     placing::Rows,
+    spans::{Spans, named},
     values::Values,
     windowing::{PaneId, Windowing},
 };
@@ -43,6 +45,8 @@ pub struct Partial {
     output: SchemaRef,
     batch_rows: usize,
     panes: BTreeMap<PaneId, Pane>,
+    /// Which instants are in a pane, where windows are instants: their groups have their time as the first key.
+    spans: Option<Spans>,
     reached: Timestamp,
     /// Panes that are to be put out.
     leaving: VecDeque<(PaneId, Pane)>,
@@ -81,9 +85,12 @@ impl Partial {
     /// Errors: `Error::Query` if a key's type cannot be compared.
     pub fn new(parts: Parts) -> Result<Self> {
         let Parts { windowing, keys, key_types, calls, output, batch_rows } = parts;
+        let spans = Spans::of(&windowing);
+        let key_types = if spans.is_some() { timed(&key_types) } else { key_types };
         Ok(Self {
             encoder: KeyEncoder::new(&key_types)?,
             functions: calls.iter().map(|call| Arc::clone(&call.function)).collect(),
+            spans,
             windowing,
             keys,
             calls,
@@ -120,8 +127,7 @@ impl Partial {
         for (id, rows) in panes {
             let values = values.of(rows)?;
             let groups: Vec<u32> = (0..values.count as u32).collect();
-            let mut columns = self.windowing.name(*id, values.count);
-            columns.extend(values.keys.iter().cloned());
+            let mut columns = self.named(*id, values.keys.clone(), values.count)?;
             for (i, function) in self.functions.iter().enumerate() {
                 let mut accumulator = function.accumulator()?;
                 accumulator.update(&values.arguments[i], values.filters[i].as_ref(), &groups, groups.len())?;
@@ -132,6 +138,15 @@ impl Partial {
         Ok(concat_batches(&self.output, &parts)?)
     }
 
+    /// The columns that name a pane, and the others, of so many rows: a time that is the first of these names it.
+    fn named(&self, id: PaneId, columns: Vec<ArrayRef>, rows: usize) -> Result<Vec<ArrayRef>> {
+        let (names, others) = match &self.spans {
+            Some(_) => (named(&columns[0])?.to_vec(), &columns[1..]),
+            None => (self.windowing.name(id, rows), &columns[..]),
+        };
+        Ok(names.into_iter().chain(others.iter().cloned()).collect())
+    }
+
     fn batch(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
         let rows = arrow_array::RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.output), columns, &rows)?)
@@ -139,9 +154,10 @@ impl Partial {
 
     /// Lets go of the panes that a window sees which is closed where time has come to `reached`; of all without one.
     fn leave(&mut self, reached: Option<Timestamp>) {
-        let Self { panes, leaving, windowing, .. } = self;
+        let Self { panes, leaving, windowing, spans, .. } = self;
         let stays = |id: &PaneId| reached.is_some_and(|reached| !windowing.is_closed(id.first_end, reached));
         while let Some(pane) = panes.first_entry().filter(|pane| !stays(pane.key())) {
+            spans.iter_mut().for_each(|spans| spans.leave(*pane.key()));
             leaving.push_back(pane.remove_entry());
         }
     }
@@ -154,7 +170,10 @@ impl Partial {
 impl Operator for Partial {
     fn on_batch(&mut self, _: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         let values = Values::new(&self.keys, &self.calls, &batch)?;
-        let assigned = self.windowing.assign(&batch, self.reached)?;
+        let (values, assigned) = match &mut self.spans {
+            Some(spans) => (spans.timed(values, &batch)?, spans.assign(&batch)?),
+            None => (values, self.windowing.assign(&batch, self.reached)?),
+        };
         out.count_late(assigned.late);
         if assigned.panes.is_empty() {
             return Ok(Progress::Done);
@@ -174,6 +193,7 @@ impl Operator for Partial {
 
     fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
         self.reached = frontier.combined();
+        self.spans.iter_mut().for_each(|spans| spans.go(self.reached));
         self.leave(Some(self.reached));
         self.resume(out)
     }
@@ -196,8 +216,7 @@ impl Operator for Partial {
             }
             let Some((id, mut pane)) = self.leaving.pop_front() else { return Ok(Progress::Done) };
             let groups = pane.count();
-            let mut columns = self.windowing.name(id, groups);
-            columns.extend(pane.take_states(&self.functions, &self.encoder)?);
+            let columns = self.named(id, pane.take_states(&self.functions, &self.encoder)?, groups)?;
             self.rest = Some(self.batch(columns, groups)?);
             self.gain.put_out(groups);
             pane.clear();
@@ -286,7 +305,7 @@ mod tests {
 
     use super::{
         super::{
-            Aggregate,
+            Aggregate, Instants,
             functions::native,
             tests::{Row, batch, parts},
         },
@@ -338,10 +357,26 @@ mod tests {
     #[test]
     fn the_states_of_shares_make_the_rows_of_the_whole() {
         for seed in 0..60 {
-            let mut random = StdRng::seed_from_u64(seed);
             let grid = || Grid::new(Interval(10), Interval([10, 4][seed as usize % 2]), Interval(0)).unwrap();
-            let mut alone = Aggregate::new(parts(grid(), false)).unwrap();
-            let mut merged = Aggregate::new(parts(grid(), true)).unwrap();
+            let whole = |merges| Box::new(Aggregate::new(parts(grid(), merges)).unwrap()) as _;
+            shares_make_the_whole(seed, &grid, &whole);
+        }
+    }
+
+    #[test]
+    fn the_states_of_shares_make_the_rows_of_instants() {
+        for seed in 0..60 {
+            let grid = || Grid::new(Interval(1), Interval(1), Interval(0)).unwrap();
+            let whole = |merges| Box::new(Instants::new(parts(grid(), merges)).unwrap()) as _;
+            shares_make_the_whole(seed, &grid, &whole);
+        }
+    }
+
+    /// Rows that come in three shares give the same states, and in the end rows, as they do together.
+    fn shares_make_the_whole(seed: u64, grid: &dyn Fn() -> Grid, whole: &dyn Fn(bool) -> Box<dyn Operator>) {
+        {
+            let mut random = StdRng::seed_from_u64(seed);
+            let [mut alone, mut merged] = [false, true].map(whole);
             let mut shares: Vec<_> = (0..3).map(|_| partial(parts(grid(), false))).collect();
             let (mut expected, mut found, mut clock, mut sent) = (Vec::new(), Vec::new(), 0, 0);
             for _ in 0..60 {
@@ -353,7 +388,7 @@ mod tests {
                         Row(clock + random.random_range(-6..12), keys[random.random_range(0..keys.len())], value)
                     };
                     let rows: Vec<Row> = (0..random.random_range(0..20)).map(|_| row(&mut random)).collect();
-                    expected.extend(all(&mut alone, |operator, out| operator.on_batch(0, batch(&rows), out)));
+                    expected.extend(all(alone.as_mut(), |operator, out| operator.on_batch(0, batch(&rows), out)));
                     share.gain.passing = if random.random_bool(0.2) { 1 } else { 0 };
                     let mut states = all(share, |operator, out| operator.on_batch(0, batch(&rows), out));
                     if random.random_bool(0.1) {
@@ -362,18 +397,18 @@ mod tests {
                     }
                     for states in states {
                         sent += states.len();
-                        found.extend(all(&mut merged, |operator, out| operator.on_batch(0, states, out)));
+                        found.extend(all(merged.as_mut(), |operator, out| operator.on_batch(0, states, out)));
                     }
                 }
                 if random.random_bool(0.3) || clock > 120 {
                     for share in &mut shares {
                         for states in all(share, |operator, out| operator.on_time(&time(clock), out)) {
                             sent += states.len();
-                            found.extend(all(&mut merged, |operator, out| operator.on_batch(0, states, out)));
+                            found.extend(all(merged.as_mut(), |operator, out| operator.on_batch(0, states, out)));
                         }
                     }
-                    expected.extend(all(&mut alone, |operator, out| operator.on_time(&time(clock), out)));
-                    found.extend(all(&mut merged, |operator, out| operator.on_time(&time(clock), out)));
+                    expected.extend(all(alone.as_mut(), |operator, out| operator.on_time(&time(clock), out)));
+                    found.extend(all(merged.as_mut(), |operator, out| operator.on_time(&time(clock), out)));
                 }
             }
             let (expected, found) = (lines(expected), lines(found));
@@ -386,8 +421,8 @@ mod tests {
     fn a_state_is_late_for_the_windows_that_are_closed_where_it_comes() {
         // Windows of 10 every 4: one ends at 10, the next at 14.
         let grid = || Grid::new(Interval(10), Interval(4), Interval(0)).unwrap();
-        let mut merged = Aggregate::new(parts(grid(), true)).unwrap();
-        assert!(all(&mut merged, |operator, out| operator.on_time(&time(10), out)).is_empty());
+        let mut merged: Box<dyn Operator> = Box::new(Aggregate::new(parts(grid(), true)).unwrap());
+        assert!(all(merged.as_mut(), |operator, out| operator.on_time(&time(10), out)).is_empty());
         let mut share = partial(parts(grid(), false));
         let rows = [Row(3, Some("a"), Some(1)), Row(3, Some("b"), Some(2)), Row(5, Some("a"), Some(4))];
         all(&mut share, |operator, out| operator.on_batch(0, batch(&rows), out));
@@ -398,7 +433,7 @@ mod tests {
             assert_eq!(merged.on_batch(0, states, &mut out).unwrap(), Progress::Done);
         }
         assert_eq!((out.take_late(), out.take(7).len()), (3, 0), "all are late for the window that has ended");
-        let found = lines(all(&mut merged, |operator, out| operator.on_time(&time(14), out)));
+        let found = lines(all(merged.as_mut(), |operator, out| operator.on_time(&time(14), out)));
         let found: Vec<_> = found.iter().map(|line| line.split(' ').skip(3).collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(found, ["a 4 1 4.0"], "and the first two for all");
     }

@@ -28,16 +28,25 @@ pub enum Rows {
     Some(UInt32Array),
 }
 
+/// Finds the pane of a row.
+pub trait Find {
+    /// That of a row of this time, which met this watermark.
+    fn pane(&mut self, time: Timestamp, met: Timestamp) -> Place;
+
+    /// Whether all times between two that are in one pane are in it.
+    fn is_even(&self) -> bool;
+}
+
 /// The pane of each selected row by its time, where time has come to `reached`.
-pub fn place(batch: &Batch, times: &[i64], spec: &WindowSpec, reached: Timestamp) -> Assigned {
-    let (mut slices, mut places) = (Slices { spec, last: None }, Places::default());
+pub fn place(batch: &Batch, times: &[i64], reached: Timestamp, panes: &mut impl Find) -> Assigned {
+    let mut places = Places::default();
     for from in (0..batch.len()).step_by(RUN) {
         let run = Run { batch, times, reached, rows: from..batch.len().min(from + RUN) };
-        match run.shared(&mut slices) {
+        match run.shared(panes) {
             Some(id) => places.put_run(id, run.rows),
             None => run.rows().for_each(|(number, row)| {
                 let met = batch.behind().map_or(reached, |behind| behind[row].max(reached));
-                places.put(number, slices.pane(Timestamp(times[row]), met));
+                places.put(number, panes.pane(Timestamp(times[row]), met));
             }),
         }
     }
@@ -55,8 +64,8 @@ pub enum Place {
     Nowhere,
 }
 
-/// Finds panes, remembering the last slice: neighbours are usually in the same one.
-struct Slices<'a> {
+/// Finds the panes of slices, remembering the last one: neighbours are usually in it.
+pub struct Slices<'a> {
     spec: &'a WindowSpec,
     last: Option<Slice>,
 }
@@ -70,16 +79,14 @@ struct Slice {
     closes: Timestamp,
 }
 
-impl Slices<'_> {
-    /// The pane of all rows between two times, if it is one that takes them.
-    fn shared(&mut self, first: Timestamp, last: Timestamp, reached: Timestamp) -> Option<PaneId> {
-        match (self.spec.clock, self.pane(first, reached), self.pane(last, reached)) {
-            // The clock of a zone may be set back between the two.
-            (Clock::Utc, Place::OnTime(one), Place::OnTime(other)) if one == other => Some(one),
-            _ => None,
-        }
+impl<'a> Slices<'a> {
+    /// Those of these windows.
+    pub fn new(spec: &'a WindowSpec) -> Self {
+        Self { spec, last: None }
     }
+}
 
+impl Find for Slices<'_> {
     fn pane(&mut self, t: Timestamp, met: Timestamp) -> Place {
         let local = self.spec.clock.local(t);
         let Slice { span: slice, first_end, closes } = match self.last {
@@ -95,6 +102,11 @@ impl Slices<'_> {
         }
         let still_open = self.spec.grid.windows(local).find(|window| !self.spec.is_closed(window.end, met));
         Place::Late(still_open.map(|window| PaneId { first_end: window.end, slice }))
+    }
+
+    fn is_even(&self) -> bool {
+        // The clock of a zone may be set back between the two.
+        matches!(self.spec.clock, Clock::Utc)
     }
 }
 
@@ -112,7 +124,10 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// The pane that takes all of them, if there is one.
-    fn shared(&self, slices: &mut Slices<'_>) -> Option<PaneId> {
+    fn shared(&self, panes: &mut impl Find) -> Option<PaneId> {
+        if !panes.is_even() {
+            return None;
+        }
         let (first, last) = match self.batch.selection() {
             None => bounds(Level::best(), &self.times[self.rows.clone()])?,
             Some(_) => {
@@ -125,7 +140,10 @@ impl Run<'_> {
             None => self.reached,
             Some(behind) => self.rows().fold(self.reached, |met, (_, row)| met.max(behind[row])),
         };
-        slices.shared(Timestamp(first), Timestamp(last), met)
+        match (panes.pane(Timestamp(first), met), panes.pane(Timestamp(last), met)) {
+            (Place::OnTime(one), Place::OnTime(other)) if one == other => Some(one),
+            _ => None,
+        }
     }
 
     /// The number of each row among the selected ones, and among all.
@@ -228,7 +246,7 @@ mod tests {
             }
             let reached = Timestamp(random.random_range(8_000..13_000));
 
-            let mut slices = Slices { spec: &spec, last: None };
+            let mut slices = Slices::new(&spec);
             let (mut expected, mut late) = (vec![None; batch.len()], 0);
             for (number, row) in batch.rows().enumerate() {
                 let met = batch.behind().map_or(reached, |behind| behind[row].max(reached));
@@ -241,7 +259,7 @@ mod tests {
                     Place::Nowhere => None,
                 };
             }
-            let assigned = place(&batch, &times, &spec, reached);
+            let assigned = place(&batch, &times, reached, &mut Slices::new(&spec));
             let mut found = vec![None; batch.len()];
             for (id, rows) in assigned.panes {
                 let rows: Vec<usize> = match rows {

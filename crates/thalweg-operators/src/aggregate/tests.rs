@@ -12,7 +12,7 @@ use thalweg_core::{
 
 use thalweg_memory::kernels::hash::hash_columns;
 
-use super::{Aggregate, Call, Parts, functions::native, windowing::Windowing};
+use super::{Aggregate, Call, Instants, Parts, functions::native, windowing::Windowing};
 use crate::window::{Clock, WindowSpec};
 
 #[derive(Debug)]
@@ -79,17 +79,22 @@ fn group_of(row: &Row) -> KeyGroup {
     KeyGroups::new(KEY_GROUPS).unwrap().of(hash_columns(&[key], 1).unwrap()[0])
 }
 
+/// By instants of `ts`.
+fn instants() -> Parts {
+    parts(Grid::new(Interval(1), Interval(1), Interval(0)).unwrap(), false)
+}
+
 /// Instances with the rows that came out of any of them, as text.
 struct Team {
-    members: Vec<Aggregate>,
+    members: Vec<Box<dyn Operator>>,
     owner: Vec<usize>,
     found: Vec<String>,
 }
 
 impl Team {
-    fn new(members: usize) -> Self {
+    fn new(members: usize, make: &dyn Fn() -> Box<dyn Operator>) -> Self {
         let owner = (0..KEY_GROUPS as usize).map(|group| group % members).collect();
-        Self { members: (0..members).map(|_| operator()).collect(), owner, found: Vec::new() }
+        Self { members: (0..members).map(|_| make()).collect(), owner, found: Vec::new() }
     }
 
     fn feed(&mut self, rows: &[Row]) {
@@ -108,9 +113,9 @@ impl Team {
         (0..self.members.len()).for_each(|member| self.call(member, |operator, out| operator.on_time(&frontier, out)));
     }
 
-    fn call(&mut self, member: usize, call: impl FnOnce(&mut Aggregate, &mut Output) -> Result<Progress>) {
+    fn call(&mut self, member: usize, call: impl FnOnce(&mut dyn Operator, &mut Output) -> Result<Progress>) {
         let mut out = Output::new(7);
-        let mut progress = call(&mut self.members[member], &mut out).unwrap();
+        let mut progress = call(self.members[member].as_mut(), &mut out).unwrap();
         loop {
             for (_, batch) in out.take(7) {
                 let columns = batch.columns().columns();
@@ -152,9 +157,14 @@ impl Team {
 
 #[test]
 fn key_groups_move_between_instances_and_the_rows_stay_the_same() {
+    key_groups_move(&|| Box::new(operator()));
+    key_groups_move(&|| Box::new(Instants::new(instants()).unwrap()));
+}
+
+fn key_groups_move(make: &dyn Fn() -> Box<dyn Operator>) {
     for seed in 0..40 {
         let mut random = StdRng::seed_from_u64(seed);
-        let (mut alone, mut team) = (Team::new(1), Team::new(3));
+        let (mut alone, mut team) = (Team::new(1, make), Team::new(3, make));
         let mut clock = 0;
         for _ in 0..60 {
             clock += random.random_range(0..6);
@@ -183,6 +193,101 @@ fn key_groups_move_between_instances_and_the_rows_stay_the_same() {
         assert_eq!(alone.found, team.found, "seed {seed}");
         assert!(team.members.iter_mut().all(|member| member.state().unwrap().held().is_empty()));
     }
+}
+
+/// All that an operator gives for a stream, as text with where each row stands, and how many rows were late.
+fn given(mut operator: Box<dyn Operator>, seed: u64) -> (Vec<String>, u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let (mut out, mut frontier) = (Output::new(3), Frontier::new(1));
+    let (mut lines, mut clock, mut reached) = (Vec::new(), 0, i64::MIN);
+    // How far time goes at once changes, and so does how long rows wait.
+    for _ in 0..80 {
+        let (pace, wait) = ([0, 1, 40, 3_000][random.random_range(0..4)], [2, 50, 2_000][random.random_range(0..3)]);
+        clock += random.random_range(0..=pace);
+        let row = |random: &mut StdRng| {
+            let value = random.random_bool(0.9).then(|| random.random_range(-9..9));
+            let key = [None, Some("a"), Some("b")][random.random_range(0..3)];
+            Row(clock + random.random_range(-wait..wait), key, value)
+        };
+        let rows: Vec<Row> = (0..random.random_range(1..60)).map(|_| row(&mut random)).collect();
+        let mut come = batch(&rows);
+        if random.random_bool(0.3) {
+            let kept = (0..rows.len() as u32).filter(|_| random.random_bool(0.5)).collect();
+            come = come.with_selection(thalweg_core::Selection::new(kept));
+        }
+        if random.random_bool(0.3) {
+            let behind = (0..rows.len()).map(|_| Timestamp(clock - random.random_range(0..wait)));
+            come = come.with_behind(behind.collect());
+        }
+        let mut progress = operator.on_batch(0, come, &mut out).unwrap();
+        if random.random_bool(0.5) {
+            assert_eq!(progress, Progress::Done);
+            reached = reached.max(clock - random.random_range(0..wait));
+            frontier.advance(0, Timestamp(reached));
+            progress = operator.on_time(&frontier, &mut out).unwrap();
+        }
+        finish(operator.as_mut(), &mut out, progress, &mut lines);
+    }
+    frontier.advance(0, Timestamp::MAX);
+    let progress = operator.on_time(&frontier, &mut out).unwrap();
+    finish(operator.as_mut(), &mut out, progress, &mut lines);
+    assert_eq!((operator.state().unwrap().held(), out.held_at()), (Vec::new(), Timestamp::MAX));
+    (lines, out.take_late())
+}
+
+/// Takes what an operator gives until it has finished, as text.
+fn finish(operator: &mut dyn Operator, out: &mut Output, mut progress: Progress, lines: &mut Vec<String>) {
+    loop {
+        for (_, batch) in out.take(3) {
+            let positions = batch.positions();
+            let text = |column: &ArrayRef, row| arrow_cast::display::array_value_to_string(column, row).unwrap();
+            for row in 0..batch.len() {
+                let values: Vec<_> = batch.columns().columns().iter().map(|column| text(column, row)).collect();
+                lines.push(format!("{} {:?}", values.join(" "), positions.map(|positions| positions.window(row))));
+            }
+            let ascends = |row: usize| positions.is_none_or(|all| all.compare(row - 1, all, row).is_lt());
+            assert!((1..batch.len()).all(ascends));
+        }
+        match progress {
+            Progress::More => progress = operator.resume(out).unwrap(),
+            _ => break,
+        }
+    }
+}
+
+#[test]
+fn instants_are_windows() {
+    let mut late = 0;
+    for seed in 0..200 {
+        let parts = || {
+            let mut parts = Parts { has_positions: true, batch_rows: [5, 400][seed as usize % 2], ..instants() };
+            if let Windowing::Assigned(spec) = &mut parts.windowing {
+                spec.allowed = Interval([0, 0, 30][seed as usize % 3]);
+            }
+            if seed % 5 == 0 {
+                // By time alone, which one instance does.
+                parts.has_positions = false;
+                (parts.keys, parts.key_types, parts.divided_by) = (Vec::new(), Vec::new(), Vec::new());
+                let fields = parts.output.fields().iter().enumerate().filter(|(i, _)| *i != 3);
+                parts.output =
+                    SchemaRef::new(Schema::new(fields.map(|(_, field)| Arc::clone(field)).collect::<Vec<_>>()));
+            }
+            parts
+        };
+        let expected = given(Box::new(Aggregate::new(parts()).unwrap()), seed);
+        assert!(expected.0.len() > 50, "the stream has results");
+        late += expected.1;
+        let found = given(Box::new(Instants::new(parts()).unwrap()), seed);
+        assert!(
+            expected == found,
+            "seed {seed}: {} and {} rows, {} and {} late",
+            expected.0.len(),
+            found.0.len(),
+            expected.1,
+            found.1
+        );
+    }
+    assert!(late > 1_000);
 }
 
 /// Six windows of this length with two rows each: how many rows each batch has, after a look at where they say that they stand.
@@ -223,7 +328,7 @@ fn windows_with_few_rows_come_together_unless_each_is_to_say_where_it_stands() {
 
 #[test]
 fn a_snapshot_of_another_query_or_version_is_refused() {
-    let mut team = Team::new(1);
+    let mut team = Team::new(1, &|| Box::new(operator()));
     team.feed(&[Row(1, Some("a"), Some(1))]);
     let group = group_of(&Row(1, Some("a"), None));
     let saved = team.members[0].state().unwrap().save(group).unwrap();

@@ -8,7 +8,7 @@ use thalweg_core::{Batch, Error, Interval, Result, Timestamp, Window};
 
 use super::{
     pane::Pane,
-    placing::{Assigned, Place, Places, Rows, place},
+    placing::{Assigned, Place, Places, Rows, Slices, place},
 };
 use crate::window::{Clock, WindowSpec};
 
@@ -52,7 +52,7 @@ impl Windowing {
     pub fn assign(&self, batch: &Batch, reached: Timestamp) -> Result<Assigned> {
         match self {
             Self::Whole => Ok(Assigned { panes: vec![(PaneId::WHOLE, Rows::All)], late: 0 }),
-            Self::Assigned(spec) => Ok(place(batch, batch.times(spec.time)?.values(), spec, reached)),
+            Self::Assigned(spec) => Ok(place(batch, batch.times(spec.time)?.values(), reached, &mut Slices::new(spec))),
             Self::Columns { start, end, .. } => {
                 let (starts, ends) = (batch.times(*start)?.values(), batch.times(*end)?.values());
                 let mut places = Places::default();

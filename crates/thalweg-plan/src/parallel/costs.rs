@@ -15,7 +15,7 @@ use thalweg_core::{Error, Result};
 
 use crate::{
     Node, NodeId, Plan,
-    node::{AggregateCall, Sink, Source, Windows},
+    node::{Aggregate, AggregateCall, Sink, Source, Windowing, Windows},
     render::describe,
 };
 
@@ -186,6 +186,8 @@ mod guess {
     pub const KEPT: f64 = 1.0 / 3.0;
     /// Groups per row, of keys of which nothing is known: as many as 10 k keys give in a window of a million rows.
     pub const GROUPS: f64 = 0.01;
+    /// The same where each instant has groups of its own: few rows have the same time.
+    pub const INSTANTS: f64 = 0.5;
 }
 
 /// What a row costs that is divided by its key, at the sender.
@@ -274,6 +276,11 @@ fn grouped(plan: &Plan, id: NodeId) -> f64 {
     found + guess::KEPT_VALUE * keeping.count() as f64
 }
 
+/// Whether each instant has groups of its own.
+pub fn are_instants(aggregate: &Aggregate) -> bool {
+    matches!(&aggregate.windowing, Windowing::Assigned(windows) if windows.are_instants())
+}
+
 /// Whether an aggregate keeps each value that it sees, or each that differs: its states are lists.
 fn keeps_values(call: &AggregateCall, input: &DFSchema) -> bool {
     let params = &call.function.params;
@@ -295,8 +302,11 @@ fn keeps_values(call: &AggregateCall, input: &DFSchema) -> bool {
 
 /// How many groups a row makes.
 fn groups(plan: &Plan, id: NodeId) -> f64 {
-    let has_keys = plan.aggregated(id).is_some_and(|(_, aggregate)| !aggregate.keys.is_empty());
-    if has_keys { guess::GROUPS } else { 0.0 }
+    match plan.aggregated(id) {
+        Some((_, aggregate)) if are_instants(aggregate) => guess::INSTANTS,
+        Some((_, aggregate)) if !aggregate.keys.is_empty() => guess::GROUPS,
+        _ => 0.0,
+    }
 }
 
 #[cfg(test)]

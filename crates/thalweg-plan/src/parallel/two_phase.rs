@@ -24,6 +24,7 @@ use datafusion_expr::Expr;
 
 use super::{
     SubqueryId,
+    costs::are_instants,
     cut::{self, sees_all_rows},
     fuse::first_key,
 };
@@ -202,6 +203,7 @@ fn states_per_row(plan: &Plan, id: NodeId, senders: usize) -> f64 {
         (Some(first), _) => per_row(first.rows_out, first.rows_in),
         // At worst each sender has rows of each group.
         (None, Some(only)) => per_row(only.rows_out * senders as u64, only.rows_in),
+        (None, None) if plan.aggregated(id).is_some_and(|(_, aggregate)| are_instants(aggregate)) => 1.0,
         (None, None) => 0.0,
     }
 }

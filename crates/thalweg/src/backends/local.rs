@@ -16,7 +16,7 @@ use thalweg_expressions::{aggregate, aggregate_in_order, compile as compile_expr
 use thalweg_operators::{
     Aggregate, EagerJoin, EagerOver, Filter, IntervalJoin, Limit, Map, Normalize, Over, Position, Rebatch, Sort, Split,
     Union, Window,
-    aggregate::{Call, Partial, Parts, functions::native, partial, windowing::Windowing},
+    aggregate::{Call, Instants, Partial, Parts, functions::native, partial, windowing::Windowing},
     interval::{
         Frame, Input, join, over,
         paired::{Paired, Side},
@@ -333,20 +333,23 @@ impl Compiler<'_> {
         let divided_by = self.divided_by(id, keys.len());
         let has_positions = self.cut.has_positions(id);
         let merges = self.plan.first_phase(id).is_some();
-        made.push(make(move || {
-            Aggregate::new(Parts {
-                windowing: windowing.clone(),
-                keys: keys.clone(),
-                key_types: key_types.clone(),
-                calls: calls.clone(),
-                merges,
-                output: Arc::clone(&output),
-                batch_rows,
-                key_groups,
-                divided_by: divided_by.clone(),
-                has_positions,
-            })
-        }));
+        let are_instants = Instants::are(&windowing);
+        let parts = move || Parts {
+            windowing: windowing.clone(),
+            keys: keys.clone(),
+            key_types: key_types.clone(),
+            calls: calls.clone(),
+            merges,
+            output: Arc::clone(&output),
+            batch_rows,
+            key_groups,
+            divided_by: divided_by.clone(),
+            has_positions,
+        };
+        made.push(match are_instants {
+            true => make(move || Instants::new(parts())),
+            false => make(move || Aggregate::new(parts())),
+        });
         Ok(made)
     }
 
