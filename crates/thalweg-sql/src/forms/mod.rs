@@ -6,6 +6,7 @@
 //! * [`features`]: `sum_where(x, c)`, `distinct_count(x)`, `topn_frequency(x, 3)`
 //! * [`of_left_rows`]: `a SEMI JOIN b` is LEFT SEMI JOIN
 //! * [`likes`]: `LIKE '10!%' ESCAPE '!'`
+//! * [`tuples`]: `(a, b) = (c, d)` is `a = c AND b = d`
 //! * [`patterns`]: `yyyy-MM-dd` becomes `%Y-%m-%d`
 
 mod calls;
@@ -14,6 +15,7 @@ mod intervals;
 mod likes;
 mod numbers;
 mod patterns;
+mod tuples;
 
 use std::ops::ControlFlow;
 
@@ -62,6 +64,7 @@ impl VisitorMut for Rewriter {
             Expr::BinaryOp { op: BinaryOperator::BitwiseXor, left, .. } => Err(Error::query("^ is not there")
                 .with_hint("write power(a, b) for a power, and (a | b) - (a & b) for the bits that differ")
                 .at(script::span(left.span()))),
+            Expr::BinaryOp { .. } | Expr::InList { .. } => tuples::compared(expression),
             Expr::Function(call) if feature(call).transpose().is_some() => feature(call),
             Expr::Function(_) | Expr::Ceil { .. } | Expr::Floor { .. } => calls::call(expression),
             _ => Ok(None),
