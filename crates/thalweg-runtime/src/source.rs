@@ -212,9 +212,12 @@ impl SourceReader {
             counters.bad_rows.fetch_add(bad_rows - std::mem::replace(&mut partition.bad_rows, bad_rows), Relaxed);
             match read {
                 Read::Rows(rows) => {
-                    partition.take_in(rows, &counters, shape.clock.now());
-                    // To fill up what is half full would copy it.
-                    if partition.waiting.len() == 1 && 2 * partition.waiting_rows > shape.batch_rows {
+                    let now = shape.clock.now();
+                    partition.take_in(rows, &counters, now);
+                    // To fill up what is half full would copy it; and where rows dribble in, there is always one more.
+                    let is_half_full = partition.waiting.len() == 1 && 2 * partition.waiting_rows > shape.batch_rows;
+                    let has_lingered = partition.arrived.is_some_and(|(since, _)| now - since > shape.linger);
+                    if is_half_full || has_lingered {
                         return self.emit_rows(i);
                     }
                 }

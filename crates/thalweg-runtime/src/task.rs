@@ -309,6 +309,8 @@ impl Task {
     }
 
     fn turn(&mut self) -> Result<Turn> {
+        // What a source has read is older than what others will read: it goes first, until it is done, and then others may read.
+        let is_finishing = matches!(self.intake, Intake::Source(..)) && self.chain.is_busy();
         for _ in 0..self.most {
             if self.is_ending {
                 self.outlet.close();
@@ -334,6 +336,9 @@ impl Task {
                 self.is_ending = true;
             }
             self.check_memory()?;
+            if is_idle && is_finishing && !self.is_ending {
+                break;
+            }
             if is_idle
                 && !self.is_ending
                 && let Some(turn) = self.take_in()?

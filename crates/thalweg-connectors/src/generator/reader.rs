@@ -24,7 +24,12 @@ pub(super) struct RowReader {
     end: u64,
     most: usize,
     pace: Option<Pace>,
+    /// When it had last given all rows that were due.
+    caught_up: Option<Instant>,
 }
+
+/// So long after those that were due the next rows come at the earliest: rows one by one would cost more than they are.
+const GRAIN: Duration = Duration::from_micros(500);
 
 impl RowReader {
     /// A reader of the rows with these numbers, as far as they are below `rows`.
@@ -37,7 +42,7 @@ impl RowReader {
     ) -> Self {
         let widest = columns.iter().map(Column::width).max().unwrap_or(0);
         let most = ROWS_LIMIT.min(BYTES_LIMIT / widest.max(1)).max(1);
-        Self { schema, columns, numbers, place: 0, end: numbers.below(rows), most, pace }
+        Self { schema, columns, numbers, place: 0, end: numbers.below(rows), most, pace, caught_up: None }
     }
 }
 
@@ -49,10 +54,14 @@ impl Reader for RowReader {
         }
         let mut rows = left.min(rows.clamp(1, self.most) as u64);
         if let Some(pace) = &self.pace {
-            let due = self.numbers.below(pace.due(Instant::now()));
-            if due <= self.place {
-                return Ok(Read::Wait(Some(pace.instant(self.numbers.at(self.place)))));
+            let now = Instant::now();
+            let due = self.numbers.below(pace.due(now));
+            let next = pace.instant(self.numbers.at(self.place));
+            let next = self.caught_up.map_or(next, |since| next.max(since + GRAIN));
+            if due <= self.place || now < next {
+                return Ok(Read::Wait(Some(next)));
             }
+            self.caught_up = (due - self.place <= rows).then_some(now);
             rows = rows.min(due - self.place);
         }
         let (numbers, count) = (self.numbers.skip(self.place), rows as usize);
@@ -95,6 +104,23 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_that_are_due_shortly_after_each_other_come_together() {
+        let pace = Pace::new(Rate::parse("1000000").unwrap());
+        let schema = SchemaRef::new(arrow_schema::Schema::empty());
+        let mut reader = RowReader::new(schema, Vec::new(), Numbers { first: 0, step: 1 }, 20_000, Some(pace));
+        let (mut reads, mut count) = (0, 0);
+        while count < 20_000 {
+            match reader.read(8192).unwrap() {
+                Read::Rows(rows) => (reads, count) = (reads + 1, count + rows.num_rows()),
+                Read::Wait(Some(until)) => std::thread::sleep(until.saturating_duration_since(Instant::now())),
+                _ => panic!("the rows have not ended"),
+            }
+        }
+        // Twenty milliseconds.
+        assert!(reads <= 42, "{reads} reads");
+    }
 
     #[test]
     fn a_row_is_due_at_its_instant_and_not_before() {

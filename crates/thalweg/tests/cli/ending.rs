@@ -1,8 +1,9 @@
 //! Queries that do not end by themselves: readers that leave, and Ctrl-C.
 
 use std::{
-    io::{BufRead, BufReader, Read},
-    process::{Child, ChildStdout, Command, ExitStatus},
+    io::{BufRead, BufReader, Read, Write},
+    process::{Child, ChildStdout, Command, ExitStatus, Stdio},
+    sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
@@ -103,4 +104,39 @@ fn a_second_interrupt_ends_at_once() {
     assert_eq!((status.code(), stderr.as_str()), (Some(130), ""));
     assert!(interrupts >= 2, "one would have waited for ever");
     drop(stdout);
+}
+
+#[test]
+fn a_row_that_comes_beside_rows_without_end_is_read() {
+    let tables = "
+        CREATE TABLE a (n BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts) WITH ('connector' = 'stdin', 'format' = 'json');
+        CREATE TABLE b (n BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts)
+        WITH ('connector' = 'generator', 'fields.n.min' = '10', 'fields.ts.start' = '2020-01-01T00:00:00Z');";
+    let join =
+        "SELECT a.n FROM a LEFT JOIN b ON a.n = b.n AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' SECOND EMIT EAGER";
+    for query in ["SELECT n FROM a UNION ALL SELECT n FROM b WHERE n < 10", join] {
+        for parallelism in ["1", "2"] {
+            let sql = format!("SET 'memory.limit' = '4 GB'; {tables} {query}");
+            let mut command = command(&["run", "--parallelism", parallelism, "-c", &sql]);
+            let mut child = command.stdin(Stdio::piped()).spawn().expect("the command starts");
+            let (mut stdin, stdout) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+            let (put, lines) = mpsc::channel();
+            let reader = thread::spawn(move || {
+                BufReader::new(stdout).lines().try_for_each(|line| put.send(line.expect("a line")).ok())
+            });
+            for n in 1..4 {
+                writeln!(stdin, "{{\"n\":{n},\"ts\":\"2020-01-01T00:00:0{n}Z\"}}").expect("it reads");
+                let line = lines.recv_timeout(Duration::from_secs(60));
+                let is_found = line.as_ref().is_ok_and(|line| line.contains(&format!("\"n\":{n}")));
+                if !is_found {
+                    child.kill().expect("it is our child");
+                }
+                assert!(is_found, "row {n} of {query}, parallelism {parallelism}: {line:?}");
+            }
+            interrupt(&child);
+            drop(stdin);
+            assert_eq!(wait(&mut child, |_| {}).0.code(), Some(130));
+            reader.join().expect("it does not panic");
+        }
+    }
 }
