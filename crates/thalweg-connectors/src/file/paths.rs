@@ -49,7 +49,8 @@ fn matching(pattern: &str) -> Result<Vec<String>> {
     let mut paths = vec![];
     for path in found {
         let path = path.map_err(|error| cannot_read(&error.path().to_string_lossy(), error.error()))?;
-        if path.is_file() {
+        // Pipes too, of which each is a partition that may go on.
+        if path.exists() && !path.is_dir() {
             paths.push(path);
         }
     }

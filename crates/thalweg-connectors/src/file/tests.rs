@@ -342,3 +342,14 @@ fn who_reads_a_named_pipe_waits_without_keeping_others_from_their_work() {
     drop(writer);
     assert_eq!(next(), 0);
 }
+
+#[test]
+#[cfg(unix)]
+fn each_named_pipe_that_a_pattern_means_is_a_partition() {
+    let directory = Directory::new();
+    let pipes = ["1", "2"].map(|name| directory.path(&format!("pipe_{name}.csv")));
+    assert!(process::Command::new("mkfifo").args(&pipes).status().unwrap().success());
+    let pattern = directory.path("pipe_*.csv");
+    let source = File.source(&table("a BIGINT", &format!("path={pattern}"))).unwrap();
+    assert_eq!(source.partitions(), &pipes[..]);
+}
