@@ -94,7 +94,7 @@ pub struct Over {
     pub(super) chunk: Chunk,
     begun: bool,
     /// Whether the results of all rows that are next are found.
-    is_swept: bool,
+    pub(super) is_swept: bool,
     pub(super) sorter: Sorter,
     /// Which results lack rows that came too late, if that is asked for and can be said.
     pub(super) spoilt: Option<Spoilt>,

@@ -422,6 +422,11 @@ impl Chunk {
         Ok(left)
     }
 
+    /// The next so many of the rows have their results.
+    pub fn go_on(&mut self, rows: usize) {
+        self.given += rows;
+    }
+
     /// How many bytes the states of aggregates take that are at hand.
     pub fn at_hand(&self) -> usize {
         self.accumulators.iter().map(|accumulator| accumulator.bytes()).sum()

@@ -104,8 +104,8 @@ impl EagerOver {
         let corrections = parts.corrected.clone().map(|corrected| Corrections::new(corrected, aggregates));
         let corrected = corrections.as_ref().map_or(0, |corrections| corrections.columns().len());
         let (mut over, answers, outbox) = (Over::new(parts)?, Answers::default(), Outbox::default());
-        // A row looks for others when it comes.
-        over.sweep = None;
+        // Rows that are answered when they come look for others by key. What results lack of rows that came too late is found there, too.
+        over.sweep = over.sweep.filter(|_| corrections.is_none() && over.spoilt.is_none());
         over.may_be_light = false;
         let seen_from = seen_from.unwrap_or((0, Some(0)));
         Ok(Self {
@@ -129,11 +129,56 @@ impl EagerOver {
         })
     }
 
+    /// Whether rows that are final when they are first answered are answered without an index from now on: only as long as no result is there
+    /// that may change, and not many rows wait for a first answer that is not final.
+    fn sweeps(&mut self) -> bool {
+        let Self { over, answers, pending, unanswered, put_off, stale, begun, settled, .. } = self;
+        let Some(sweep) = &mut over.sweep else { return false };
+        let may_change = [put_off, stale, begun].into_iter().any(|rows| !rows.is_empty()) || answers.rows() > 0;
+        let rest = unanswered.iter().filter(|row| row.time >= settled.0).count();
+        if may_change || rest >= UNANSWERED {
+            return false;
+        }
+        let old = if sweep.is_on() { sweep.rows().len() } else { over.lines.rows() };
+        sweep.choose(pending.len(), unanswered.len() - rest, old)
+    }
+
+    /// Rows that may be seen are by key from now on.
+    fn end_sweep(&mut self) -> Result<()> {
+        let Over { sweep, due, .. } = &mut self.over;
+        let Some(sweep) = sweep.as_mut().filter(|sweep| sweep.is_on() || !sweep.rows().is_empty()) else {
+            return Ok(());
+        };
+        sweep.end(due);
+        self.over.append()
+    }
+
+    /// Answers the rows that time has passed, as final, without an index; whether it could.
+    fn sweep_up(&mut self) -> Result<bool> {
+        let Self { over, pending, unanswered, settled, .. } = self;
+        let Over { sweep, lines, due, kept, asked, chunk, sorter, ready, reached, .. } = over;
+        let Some(sweep) = sweep else { return Ok(false) };
+        if lines.rows() > 0 {
+            lines.take_all(due);
+        }
+        take_before(pending, reached.0, |row| due.copy(&[row]));
+        sweep.put(due);
+        take_before(unanswered, settled.0, |row| ready.push(row));
+        sorter.sort_rows(ready, By::Time, |rows| hashes(kept, rows))?;
+        over.is_swept = ready.is_empty() || sweep.look(ready, asked, kept, chunk)?;
+        Ok(over.is_swept)
+    }
+
     /// Puts those that are pending, and before this time, among the rows of their keys.
     fn insert(&mut self, end: Timestamp) -> Result<()> {
-        let mut rows: Vec<Entry> = match end {
+        self.end_sweep()?;
+        let mut rows = match end {
             Timestamp::MAX => std::mem::take(&mut self.pending),
-            end => self.pending.extract_if(.., |row| row.time < end.0).collect(),
+            end => {
+                let mut rows = Vec::new();
+                take_before(&mut self.pending, end.0, |row| rows.push(row));
+                rows
+            }
         };
         if rows.is_empty() {
             return Ok(());
@@ -206,9 +251,19 @@ impl EagerOver {
     fn settle(&mut self, mut next: Vec<Entry>) -> Result<()> {
         self.settled = self.over.final_before();
         let end = self.settled.0;
+        self.come = 0;
+        self.expires = true;
+        if next.is_empty() && self.sweeps() {
+            if self.sweep_up()? {
+                return Ok(());
+            }
+            // Numbers so large are found by key, and so are all that follow.
+            self.end_sweep()?;
+            self.over.sweep = None;
+        }
         // Later rows are seen by none of them, and are appended once rows of other inputs that are before them are there.
         self.insert(self.over.reached)?;
-        next.extend(self.unanswered.extract_if(.., |row| row.time < end));
+        take_before(&mut self.unanswered, end, |row| next.push(row));
         if self.changes_from < end {
             self.mark();
         }
@@ -218,19 +273,24 @@ impl EagerOver {
             next.extend(last);
             self.stale_from = self.earliest();
         }
-        self.come = 0;
-        self.expires = true;
         self.look_at(next)
+    }
+
+    /// How many rows there are that may be seen.
+    fn seen(&self) -> usize {
+        let swept = self.over.sweep.as_ref().map_or(0, |sweep| sweep.rows().len());
+        self.over.lines.rows() + swept + self.pending.len()
     }
 
     /// Whether there is no row of which anything may come.
     fn is_empty(&self) -> bool {
-        self.over.lines.rows() + self.answers.rows() + self.pending.len() + self.unanswered.len() == 0
+        self.seen() + self.answers.rows() + self.unanswered.len() == 0
     }
 
     /// The results of these rows are looked at next.
     fn look_at(&mut self, some: Vec<Entry>) -> Result<()> {
-        let Over { kept, sorter, ready, .. } = &mut self.over;
+        let Over { kept, sorter, ready, is_swept, .. } = &mut self.over;
+        *is_swept = false;
         ready.extend(some);
         sorter.sort_rows(ready, By::Time, |rows| hashes(kept, rows))
     }
@@ -240,6 +300,7 @@ impl EagerOver {
         let Some(computed) = self.over.look()? else { return Ok(false) };
         let Self { over, answers, corrections, watched, .. } = self;
         let mut found = over.chunk.aggregates(&over.ready[computed.clone()], &over.asked, &over.past, &over.kept)?;
+        over.chunk.go_on(computed.len());
         let bases = over.ready[computed].to_vec();
         let given = answers.given(&bases);
         over.watch(&bases, &given, &found, watched)?;
@@ -316,10 +377,12 @@ impl EagerOver {
             over.kept.release(at);
         });
         let lag = over.drop_unseen()?;
-        if over.lines.is_sparse(answers.rows() + over.past.keys()) {
+        let swept = over.sweep.as_ref().map_or(&[][..], |sweep| sweep.rows());
+        if over.lines.is_sparse(answers.rows() + over.past.keys() + swept.len()) {
             let mut is_wanted: Vec<bool> = (0..over.lines.keys() as u32).map(|key| over.past.has(key)).collect();
             answers
                 .iter()
+                .chain(swept)
                 .chain([&self.pending, &self.unanswered, &self.put_off, &self.stale, &self.begun].into_iter().flatten())
                 .for_each(|entry| is_wanted[entry.key as usize] = true);
             over.faults.keys().for_each(|key| is_wanted[key as usize] = true);
@@ -330,8 +393,24 @@ impl EagerOver {
             let Self { pending, unanswered, put_off, stale, begun, .. } = self;
             let all = [pending, unanswered, put_off, stale, begun].into_iter().flatten();
             all.for_each(|entry| entry.key = moved[entry.key as usize]);
+            over.sweep.iter_mut().for_each(|sweep| {
+                sweep.retain(|entry| {
+                    entry.key = moved[entry.key as usize];
+                    true
+                });
+            });
         }
         Ok(lag)
+    }
+}
+
+/// Takes the rows before this time away from others, which stay in their order. Nobody could foretell a branch here.
+fn take_before(rows: &mut Vec<Entry>, end: i64, mut taken: impl FnMut(Entry)) {
+    let before = rows.iter().filter(|row| row.time < end).count();
+    match before {
+        0 => {}
+        all if all == rows.len() => rows.drain(..).for_each(taken),
+        _ => rows.extract_if(.., |row| row.time < end).for_each(&mut taken),
     }
 }
 
@@ -533,7 +612,7 @@ impl State for EagerOver {
     }
 
     fn held(&self) -> Vec<Held> {
-        match (self.over.lines.rows() + self.pending.len(), self.answers.rows() + self.unanswered.len()) {
+        match (self.seen(), self.answers.rows() + self.unanswered.len()) {
             (0, 0) => Vec::new(),
             (seen, given) => vec![
                 Held::new(seen, ["row that may be seen", "rows that may be seen"]),
