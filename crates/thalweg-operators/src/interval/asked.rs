@@ -9,7 +9,6 @@ use thalweg_core::{
     expression::Expression,
     operator::{MadeOf, Way},
 };
-use thalweg_plan::node::Emission;
 
 use super::{
     blocks::can_merge,
@@ -129,18 +128,17 @@ pub fn possible(way: Way) -> &'static str {
     }
 }
 
-/// How each of the aggregates of some frames is found, once or at once with corrections; see [`Asked::new`].
+/// How each of the aggregates of some frames is found; see [`Asked::new`].
 ///
 /// Errors: as there.
 pub fn ways(
     inputs: &[OverInput],
     (frames, paired): Frames<'_>,
     passes: &[usize],
-    emission: Emission,
     is_incremental: bool,
 ) -> Result<Vec<Way>> {
     let asked = Asked::new(inputs, (frames, paired), passes, is_incremental)?;
-    if emission != Emission::Eager && asked.can_sweep() {
+    if asked.can_sweep() {
         return Ok(vec![Way::Sorting; asked.functions.len()]);
     }
     let of = |looked: &Looked| looked.calls.clone().map(|call| asked.way(looked, call)).collect::<Vec<_>>();

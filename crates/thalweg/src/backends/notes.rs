@@ -38,8 +38,7 @@ fn windows(plan: &Plan) -> HashMap<NodeId, Vec<&'static str>> {
     let ways = |(id, over): (NodeId, &node::Over)| {
         // Running what cannot be is an error, which says why.
         let Looked { inputs, frames, paired } = looked(plan, id, over).ok()?;
-        let ways =
-            ways(&inputs, (&frames, &paired), &over.passes, over.emission, plan.settings.over_incremental).ok()?;
+        let ways = ways(&inputs, (&frames, &paired), &over.passes, plan.settings.over_incremental).ok()?;
         Some((id, ways.into_iter().map(possible).collect()))
     };
     overs.filter_map(ways).collect()
