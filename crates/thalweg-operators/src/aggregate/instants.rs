@@ -7,7 +7,7 @@ use arrow_schema::{DataType, SchemaRef, TimeUnit};
 use arrow_select::{concat::concat_batches, take::take, take::take_record_batch};
 use thalweg_core::{
     Batch, Error, Frontier, Held, KeyGroup, KeyGroups, Operator, Output, Port, Progress, Result, Snapshot, State,
-    aggregate::Aggregate as Function, expression::Expression,
+    Timestamp, aggregate::Aggregate as Function, expression::Expression,
 };
 
 use super::{
@@ -136,6 +136,13 @@ impl Instants {
             true => waiting.pane.add_states(functions, keys, *count, arguments),
             false => waiting.pane.add(functions, &Arrivals { keys, count: *count, arguments, filters }),
         }
+    }
+
+    /// A snapshot without groups, which says how far time has come.
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::new(VERSION);
+        snapshot.number(self.spans.reached().0);
+        snapshot
     }
 
     /// Looks after the memory limit now and then; `more` bytes are held beside the state.
@@ -269,8 +276,11 @@ fn waiting<'a>(
 /// The earliest of some times.
 fn earliest(times: &ArrayRef) -> Result<i64> {
     let times = times.as_primitive_opt::<TimestampMicrosecondType>();
-    let times = times.ok_or_else(|| Error::environment("the snapshot was taken by another query: it has no times"))?;
-    Ok(times.values().iter().copied().min().unwrap_or(i64::MAX))
+    Ok(times.ok_or_else(no_times)?.values().iter().copied().min().unwrap_or(i64::MAX))
+}
+
+fn no_times() -> Error {
+    Error::environment("the snapshot was taken by another query: its groups have no time")
 }
 
 impl Operator for Instants {
@@ -322,7 +332,7 @@ impl Operator for Instants {
 
 impl State for Instants {
     fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
-        let mut snapshot = Snapshot::new(VERSION);
+        let mut snapshot = self.snapshot();
         for waiting in self.panes.values_mut() {
             if let Some(groups) = waiting.pane.save(group, self.key_groups, &self.divided_by, &self.encoder)? {
                 snapshot.rows(groups);
@@ -333,11 +343,11 @@ impl State for Instants {
 
     fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
         let mut snapshot = snapshot.read(VERSION)?;
+        self.spans.reach(Timestamp(snapshot.number()?));
         while !snapshot.is_at_end() {
             let groups = snapshot.rows()?;
-            let times = groups.columns().first().map_or(Ok(i64::MAX), earliest);
-            times?;
-            let times = groups.column(0).as_primitive::<TimestampMicrosecondType>().values();
+            let times = groups.columns().first().and_then(|times| times.as_primitive_opt::<TimestampMicrosecondType>());
+            let times = times.ok_or_else(no_times)?.values();
             for (id, rows) in self.spans.divide(times, false).panes {
                 let part = match &rows {
                     Rows::All => groups.clone(),
@@ -361,7 +371,7 @@ impl State for Instants {
     }
 
     fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Snapshot>> {
-        let mut snapshots: Vec<_> = groups.iter().map(|_| Snapshot::new(VERSION)).collect();
+        let mut snapshots: Vec<_> = groups.iter().map(|_| self.snapshot()).collect();
         let Self { panes, functions, key_groups, divided_by, encoder, .. } = self;
         for waiting in panes.values_mut() {
             let taken = waiting.pane.take(functions, groups, *key_groups, divided_by, encoder)?;

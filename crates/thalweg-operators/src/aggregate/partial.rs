@@ -374,47 +374,45 @@ mod tests {
 
     /// Rows that come in three shares give the same states, and in the end rows, as they do together.
     fn shares_make_the_whole(seed: u64, grid: &dyn Fn() -> Grid, whole: &dyn Fn(bool) -> Box<dyn Operator>) {
-        {
-            let mut random = StdRng::seed_from_u64(seed);
-            let [mut alone, mut merged] = [false, true].map(whole);
-            let mut shares: Vec<_> = (0..3).map(|_| partial(parts(grid(), false))).collect();
-            let (mut expected, mut found, mut clock, mut sent) = (Vec::new(), Vec::new(), 0, 0);
-            for _ in 0..60 {
-                clock += random.random_range(0..6);
+        let mut random = StdRng::seed_from_u64(seed);
+        let [mut alone, mut merged] = [false, true].map(whole);
+        let mut shares: Vec<_> = (0..3).map(|_| partial(parts(grid(), false))).collect();
+        let (mut expected, mut found, mut clock, mut sent) = (Vec::new(), Vec::new(), 0, 0);
+        for _ in 0..60 {
+            clock += random.random_range(0..6);
+            for share in &mut shares {
+                let keys = [None, Some("a"), Some("b"), Some("c")];
+                let row = |random: &mut StdRng| {
+                    let value = random.random_bool(0.9).then(|| random.random_range(-9..9));
+                    Row(clock + random.random_range(-6..12), keys[random.random_range(0..keys.len())], value)
+                };
+                let rows: Vec<Row> = (0..random.random_range(0..20)).map(|_| row(&mut random)).collect();
+                expected.extend(all(alone.as_mut(), |operator, out| operator.on_batch(0, batch(&rows), out)));
+                share.gain.passing = if random.random_bool(0.2) { 1 } else { 0 };
+                let mut states = all(share, |operator, out| operator.on_batch(0, batch(&rows), out));
+                if random.random_bool(0.1) {
+                    states.extend(all(share, |operator, out| operator.flush(out)));
+                    assert_eq!((share.held(), share.panes.len()), (Vec::new(), 0));
+                }
+                for states in states {
+                    sent += states.len();
+                    found.extend(all(merged.as_mut(), |operator, out| operator.on_batch(0, states, out)));
+                }
+            }
+            if random.random_bool(0.3) || clock > 120 {
                 for share in &mut shares {
-                    let keys = [None, Some("a"), Some("b"), Some("c")];
-                    let row = |random: &mut StdRng| {
-                        let value = random.random_bool(0.9).then(|| random.random_range(-9..9));
-                        Row(clock + random.random_range(-6..12), keys[random.random_range(0..keys.len())], value)
-                    };
-                    let rows: Vec<Row> = (0..random.random_range(0..20)).map(|_| row(&mut random)).collect();
-                    expected.extend(all(alone.as_mut(), |operator, out| operator.on_batch(0, batch(&rows), out)));
-                    share.gain.passing = if random.random_bool(0.2) { 1 } else { 0 };
-                    let mut states = all(share, |operator, out| operator.on_batch(0, batch(&rows), out));
-                    if random.random_bool(0.1) {
-                        states.extend(all(share, |operator, out| operator.flush(out)));
-                        assert_eq!((share.held(), share.panes.len()), (Vec::new(), 0));
-                    }
-                    for states in states {
+                    for states in all(share, |operator, out| operator.on_time(&time(clock), out)) {
                         sent += states.len();
                         found.extend(all(merged.as_mut(), |operator, out| operator.on_batch(0, states, out)));
                     }
                 }
-                if random.random_bool(0.3) || clock > 120 {
-                    for share in &mut shares {
-                        for states in all(share, |operator, out| operator.on_time(&time(clock), out)) {
-                            sent += states.len();
-                            found.extend(all(merged.as_mut(), |operator, out| operator.on_batch(0, states, out)));
-                        }
-                    }
-                    expected.extend(all(alone.as_mut(), |operator, out| operator.on_time(&time(clock), out)));
-                    found.extend(all(merged.as_mut(), |operator, out| operator.on_time(&time(clock), out)));
-                }
+                expected.extend(all(alone.as_mut(), |operator, out| operator.on_time(&time(clock), out)));
+                found.extend(all(merged.as_mut(), |operator, out| operator.on_time(&time(clock), out)));
             }
-            let (expected, found) = (lines(expected), lines(found));
-            assert!(expected.len() > 30 && sent > 30, "the stream has results");
-            assert_eq!(found, expected, "seed {seed}");
         }
+        let (expected, found) = (lines(expected), lines(found));
+        assert!(expected.len() > 30 && sent > 30, "the stream has results");
+        assert_eq!(found, expected, "seed {seed}");
     }
 
     #[test]

@@ -116,6 +116,16 @@ impl Spans {
         self.reached = self.reached.max(reached);
     }
 
+    /// How far time has come.
+    pub fn reached(&self) -> Timestamp {
+        self.reached
+    }
+
+    /// Time had come so far where groups were saved.
+    pub fn reach(&mut self, reached: Timestamp) {
+        self.reached = self.reached.max(reached);
+    }
+
     /// Instants before this one take no more rows.
     pub fn closed_before(&self) -> i64 {
         self.reached.minus(self.allowed).0

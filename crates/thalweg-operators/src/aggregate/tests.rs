@@ -343,6 +343,17 @@ fn a_snapshot_of_another_query_or_version_is_refused() {
     other[0] = 9;
     let error = load(&other).unwrap_err();
     assert_eq!(error.to_string(), "the snapshot has version 9, expected 1");
+    // Groups of instants have their time as a key, and those of other windows have not.
+    let mut by_instant = Team::new(1, &|| Box::new(Instants::new(instants()).unwrap()));
+    let load_there = |operator: &mut dyn Operator, snapshot: &Snapshot| operator.state().unwrap().load(group, snapshot);
+    let windows =
+        Snapshot::from_bytes(&team.members[0].state().unwrap().save(group).unwrap().to_bytes().unwrap()).unwrap();
+    assert!(load_there(by_instant.members[0].as_mut(), &windows).is_err());
+    by_instant.feed(&[Row(1, Some("a"), Some(1))]);
+    let saved = by_instant.members[0].state().unwrap().save(group).unwrap();
+    assert!(load_there(team.members[0].as_mut(), &saved).is_err());
+    let mut of_integers = Instants::new(Parts { key_types: vec![DataType::Int64], ..instants() }).unwrap();
+    assert!(load_there(&mut of_integers, &saved).is_err());
 }
 
 /// Each row opens ten thousand windows of its own, so that the batch as a whole would take hundreds of megabytes.
