@@ -307,10 +307,10 @@ impl EagerOver {
         let Some(computed) = self.over.look()? else { return Ok(false) };
         let Self { over, answers, corrections, watched, .. } = self;
         let mut found = over.chunk.aggregates(&over.ready[computed.clone()], &over.asked, &over.past, &over.kept)?;
-        over.chunk.go_on(computed.len());
         let bases = over.ready[computed].to_vec();
         let given = answers.given(&bases);
         over.watch(&bases, &given, &found, watched)?;
+        over.chunk.go_on(bases.len());
         if let Some(corrections) = corrections {
             found.extend(corrections.latest(&bases, &given, answers, &over.asked, &over.kept)?);
         }
