@@ -279,6 +279,11 @@ fn earliest(times: &ArrayRef) -> Result<i64> {
     Ok(times.ok_or_else(no_times)?.values().iter().copied().min().unwrap_or(i64::MAX))
 }
 
+/// What is held, for people: nobody counts instants.
+pub fn held(groups: usize) -> Vec<Held> {
+    if groups == 0 { Vec::new() } else { vec![Held::new(groups, ["group", "groups"])] }
+}
+
 fn no_times() -> Error {
     Error::environment("the snapshot was taken by another query: its groups have no time")
 }
@@ -389,10 +394,7 @@ impl State for Instants {
     }
 
     fn held(&self) -> Vec<Held> {
-        match self.panes.values().map(|waiting| waiting.pane.count()).sum() {
-            0 => Vec::new(),
-            groups => vec![Held::new(groups, ["group", "groups"])],
-        }
+        held(self.panes.values().map(|waiting| waiting.pane.count()).sum())
     }
 }
 

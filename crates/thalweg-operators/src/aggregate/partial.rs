@@ -17,7 +17,7 @@ use super::{
     Call,
     groups::KeyEncoder,
     held,
-    instants::timed,
+    instants::{self, timed},
     pane::{Arrivals, Pane},
     placing::Rows,
     spans::{Spans, named},
@@ -250,6 +250,9 @@ impl State for Partial {
     }
 
     fn held(&self) -> Vec<Held> {
+        if self.spans.is_some() {
+            return instants::held(self.groups());
+        }
         let windows: BTreeSet<_> = self
             .panes
             .keys()

@@ -7,9 +7,9 @@
 //!
 //! Spans are as long as a few make up what time goes over at once, and longer where time waits long for many.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use arrow_array::{ArrayRef, TimestampMicrosecondArray};
+use arrow_array::{ArrayRef, TimestampMicrosecondArray, cast::AsArray, types::TimestampMicrosecondType};
 use thalweg_core::{Batch, Interval, Result, Timestamp, Window};
 
 use super::{
@@ -74,7 +74,7 @@ impl Spans {
         Ok(place(batch, times, reached, self))
     }
 
-    /// The panes of groups with these times; `None` if none may be late, else those that are late have none.
+    /// The panes of groups with these times; those that are late have none, if they may be.
     pub fn divide(&mut self, times: &[i64], may_be_late: bool) -> Assigned {
         self.begin(times.iter().copied());
         let met = if may_be_late { self.reached } else { Timestamp::MIN };
@@ -92,7 +92,7 @@ impl Spans {
             None => TimestampMicrosecondArray::new(times.clone(), None),
             Some(_) => TimestampMicrosecondArray::from_iter_values(batch.rows().map(|row| times[row])),
         };
-        values.keys.insert(0, std::sync::Arc::new(times));
+        values.keys.insert(0, Arc::new(times));
         Ok(values)
     }
 
@@ -186,16 +186,13 @@ impl Find for Spans {
 
 /// The columns that name panes of groups with these times to another aggregate.
 pub fn named(times: &ArrayRef) -> Result<[ArrayRef; 2]> {
-    use arrow_array::{cast::AsArray, types::TimestampMicrosecondType};
     let starts = times.as_primitive::<TimestampMicrosecondType>();
     let ends: TimestampMicrosecondArray = starts.unary(|start| Timestamp(start).plus(Interval(1)).0);
-    Ok([std::sync::Arc::new(ends), ArrayRef::clone(times)])
+    Ok([Arc::new(ends), ArrayRef::clone(times)])
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use arrow_array::RecordBatch;
     use thalweg_core::window::Grid;
 

@@ -28,7 +28,7 @@ use super::{
 ///
 /// A few rows that come are looked at when they do, and many as soon as nothing else waits to be taken in. Until then they are pending,
 /// thousands at most: who has more to do than time looks at many together, which costs less for each, and of what time has
-/// passed meanwhile nothing has to be remembered. A row that is seen goes where it belongs among the rows of its key: those behind it,
+/// passed meanwhile nothing has to be remembered; nor need rows be put in an order where nothing else is asked for. A row that is seen goes where it belongs among the rows of its key: those behind it,
 /// which are few where rows are hardly out of order, are moved, and their running totals grow by what it adds. Which results it
 /// changes is looked at later, when nothing comes for a while, when one of them becomes final, or for thousands of rows at once: a
 /// result that several rows change is corrected once, and no row waits for its first answer meanwhile. Where rows of the first
