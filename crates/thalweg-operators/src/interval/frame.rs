@@ -268,10 +268,13 @@ impl Frame {
                 from_limits.clear();
                 to_limits.clear();
                 match from {
-                    Some(from) => from_limits.extend(times.iter().map(|time| time.saturating_add(from.0))),
+                    Some(from) => shift(times, from.0, from_limits),
                     None => from_limits.resize(times.len(), i64::MIN),
                 }
-                to_limits.extend(times.iter().map(|time| time.saturating_add(to.0).saturating_add(1)));
+                match to.0.checked_add(1) {
+                    Some(behind) => shift(times, behind, to_limits),
+                    None => to_limits.extend(times.iter().map(|time| time.saturating_add(to.0).saturating_add(1))),
+                }
                 line.passed([from_limits, to_limits], [near.start, near.end], [starts, ends]);
                 if from.is_some_and(|from| from > to) {
                     ends.truncate(first);
@@ -400,6 +403,16 @@ impl Frame {
             let extra = (seen.len() - first).saturating_sub(most);
             seen.drain(first..first + extra);
         }
+    }
+}
+
+/// Appends times, which ascend, so much later; the last or the first there is where they would be out of range.
+fn shift(times: &[i64], by: i64, shifted: &mut Vec<i64>) {
+    let fits = |time: Option<&i64>| time.is_none_or(|time| time.checked_add(by).is_some());
+    match fits(times.first()) && fits(times.last()) {
+        // A plain sum is found for several at once.
+        true => shifted.extend(times.iter().map(|time| time.wrapping_add(by))),
+        false => shifted.extend(times.iter().map(|time| time.saturating_add(by))),
     }
 }
 

@@ -6,7 +6,10 @@ use arrow_array::{Array, ArrayRef, UInt32Array, cast::AsArray, make_array, types
 use arrow_buffer::ScalarBuffer;
 use arrow_select::take::take;
 use thalweg_core::{Batch, Error, Result, Selection, Timestamp, expression::Expression, operator::Came};
-use thalweg_memory::{kernels::gather::of_rows, simd::Level};
+use thalweg_memory::{
+    kernels::{bounds::bounds, gather::of_rows},
+    simd::Level,
+};
 
 use super::spare::Spare;
 use crate::rows::taken;
@@ -51,7 +54,7 @@ impl Input {
             let met = batch.behind().map_or(Timestamp::MIN, |behind| behind[row]);
             times[row] < reached.0 || times[row] < met.0.saturating_sub(allowed)
         };
-        let are_early = || times.iter().fold(true, |are_early, time| are_early & (*time >= reached.0));
+        let are_early = || bounds(Level::best(), times).is_none_or(|(earliest, _)| earliest >= reached.0);
         if batch.behind().is_none() && are_early() || !batch.rows().any(is_late) {
             let came = Came { in_time: batch.own().len() as u64, late: 0 };
             return Ok((batch, came));

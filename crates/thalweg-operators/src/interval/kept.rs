@@ -85,16 +85,25 @@ impl Kept {
     /// A row is wanted once less.
     #[inline]
     pub fn release(&mut self, at: At) {
-        let uses = &mut self.uses[at.batch as usize];
-        *uses -= 1;
+        self.release_rows(at.batch, 1);
+    }
+
+    /// So many rows of a batch are wanted once less.
+    #[inline]
+    fn release_rows(&mut self, batch: u32, rows: usize) {
+        let uses = &mut self.uses[batch as usize];
+        *uses -= rows;
         if *uses == 0 {
-            self.give_up(at.batch);
+            self.give_up(batch);
         }
     }
 
-    /// Each of some rows is wanted once less.
+    /// Each of some rows is wanted once less. Those of a batch follow each other, as a rule: they are counted first, since what is added up in
+    /// memory waits for itself.
     pub fn release_all(&mut self, rows: impl IntoIterator<Item = At>) {
-        rows.into_iter().for_each(|at| self.release(at));
+        let mut released = Released::default();
+        rows.into_iter().for_each(|at| released.put(at, self));
+        released.done(self);
     }
 
     #[cold]
@@ -244,6 +253,33 @@ impl Kept {
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
         self.bytes + self.spare.bytes() + self.batches.capacity() * (size_of::<Slot>() + size_of::<usize>())
+    }
+}
+
+/// Rows of one batch that follow each other, and are wanted once less each.
+#[derive(Default)]
+pub struct Released {
+    batch: u32,
+    rows: usize,
+}
+
+impl Released {
+    /// A row that is wanted once less.
+    #[inline]
+    pub fn put(&mut self, at: At, kept: &mut Kept) {
+        if at.batch != self.batch {
+            self.done(kept);
+            self.batch = at.batch;
+        }
+        self.rows += 1;
+    }
+
+    /// These were all.
+    #[inline]
+    pub fn done(&mut self, kept: &mut Kept) {
+        if self.rows > 0 {
+            kept.release_rows(self.batch, std::mem::take(&mut self.rows));
+        }
     }
 }
 

@@ -52,9 +52,9 @@ impl Sorter {
         hashes: impl Fn(&[At]) -> Result<Vec<u64>, E>,
         sorted: &mut Vec<Entry>,
     ) -> Result<(), E> {
-        sorted.clear();
         let (spread, numbers) = (Spread::of(due, by), Numbers::of(due));
         if spread.is_sorted || numbers.bits() > u32::BITS {
+            sorted.clear();
             due.leave(sorted);
             if spread.is_sorted {
                 return Ok(());
@@ -63,6 +63,7 @@ impl Sorter {
             return tell_apart(sorted, by, hashes);
         }
         if by == By::Time && spread.is_dense(due.len()) {
+            // All of them are written over.
             sorted.resize(due.len(), Entry::default());
             let time = |entry: &Entry| spread.high(entry).1 as usize;
             scatter(due.iter(), sorted, &mut self.places, spread.of_time, time);
@@ -76,6 +77,7 @@ impl Sorter {
             }
             return Ok(());
         }
+        sorted.clear();
         let mut unsure: Vec<Range<usize>> = Vec::new();
         if spread.bits() + numbers.bits() <= u64::BITS {
             let words = self.short.sort_due(due, &spread, numbers);

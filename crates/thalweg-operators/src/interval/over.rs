@@ -387,7 +387,7 @@ impl Over {
         if let Some(back) = back {
             let next = self.reached.minus(Interval(self.ahead));
             if let Some(sweep) = sweep.as_mut().filter(|sweep| sweep.is_on()) {
-                return Ok(sweep.expire(next.minus(Interval(*back)).0, |at| kept.release(at)));
+                return Ok(sweep.expire(next.minus(Interval(*back)).0, kept));
             }
             let before = |rows: &[Entry]| {
                 let before = spared.iter().map(|spared| spared.before(rows, next.0)).min().unwrap_or(rows.len());

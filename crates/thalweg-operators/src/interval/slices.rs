@@ -25,16 +25,21 @@ const UNLIKE: i64 = 8;
 /// Rows wait for long if time has to go on so many times.
 const LONG: i64 = 4;
 
-/// Moves the rows with a time before `end`. Nobody could foretell a branch here.
+/// Moves the rows with a time before `end`: those at the beginning that all are, and others among the rest up to where all stay. Nobody could
+/// foretell a branch in between.
 pub fn split(rows: &mut Vec<Entry>, end: i64, due: &mut Due) {
-    let mut stay = 0;
-    for row in 0..rows.len() {
+    let first = rows.iter().position(|entry| entry.time >= end).unwrap_or(rows.len());
+    let last = rows.iter().rposition(|entry| entry.time < end).map_or(first, |last| (last + 1).max(first));
+    let mut stay = first;
+    for row in first..last {
         let entry = rows[row];
         (rows[row], rows[stay]) = (rows[stay], entry);
         stay += usize::from(entry.time >= end);
     }
-    due.copy(&rows[stay..]);
-    rows.truncate(stay);
+    due.copy(&rows[..first]);
+    due.copy(&rows[stay..last]);
+    rows.drain(stay..last);
+    rows.drain(..first);
 }
 
 /// Slices of one length, one after the other.
@@ -98,9 +103,14 @@ impl Slices {
         self.step > 0 && time.saturating_sub(end) > self.step.saturating_mul(LONG)
     }
 
+    /// Whether rows that wait for long are here.
+    pub fn are_some(&self) -> bool {
+        !self.slices.is_empty()
+    }
+
     /// Whether the last of some rows, one of this time, waits for long from now on, and others that do are here.
     pub fn wait_long(&self, time: i64) -> bool {
-        !self.slices.is_empty() && self.reached.is_some_and(|reached| self.waits_long(time, reached))
+        self.are_some() && self.reached.is_some_and(|reached| self.waits_long(time, reached))
     }
 
     /// Takes rows, but for those that are due so late that there is no slice for them.

@@ -16,7 +16,7 @@ use super::{
     chunk::Chunk,
     due::Due,
     entry::{At, Entry},
-    kept::Kept,
+    kept::{Kept, Released},
     lines::Line,
     words::{Words, bits},
 };
@@ -68,9 +68,9 @@ impl Shape {
     /// `None` if they do not fit.
     fn of(seen: &[Entry], looked: &[Entry], asked: &Asked) -> Option<Self> {
         let (mut earliest, mut latest, mut largest) = (i64::MAX, i64::MIN, 0);
-        for entry in seen.iter().chain(looked) {
+        seen.iter().chain(looked).for_each(|entry| {
             (earliest, latest, largest) = (earliest.min(entry.time), latest.max(entry.time), largest.max(entry.key));
-        }
+        });
         // The ends of a frame stay with the key.
         let (mut before, mut behind) = (0, 0);
         for looked in &asked.frames {
@@ -176,23 +176,24 @@ impl Sweep {
         chunk.begin_swept(bases, asked, kept, line, (numbers, times))
     }
 
-    /// Drops rows of a time before `end`; `gone` is told where each lies. Returns how much earlier than `end` the first of them was. Not
-    /// all at once, where nobody looks at rows meanwhile.
-    pub fn expire(&mut self, end: i64, mut gone: impl FnMut(At)) -> Interval {
+    /// Drops rows of a time before `end`. Returns how much earlier than `end` the first of them was. Not all at once, where nobody looks at
+    /// rows meanwhile.
+    pub fn expire(&mut self, end: i64, kept: &mut Kept) -> Interval {
         self.grown += PASSING;
         if !std::mem::take(&mut self.is_swept) && self.grown < self.rows.len() / 2 {
             return Interval::ZERO;
         }
         self.grown = 0;
-        let mut oldest = end;
+        let (mut oldest, mut released) = (end, Released::default());
         self.rows.retain(|entry| {
             let stays = entry.time >= end;
             if !stays {
                 oldest = oldest.min(entry.time);
-                gone(entry.at);
+                released.put(entry.at, kept);
             }
             stays
         });
+        released.done(kept);
         // At the end of a stream time makes a leap.
         if Timestamp(end).is_in_range() { Interval(end.saturating_sub(oldest)) } else { Interval::ZERO }
     }

@@ -84,7 +84,9 @@ impl Waiting {
     /// Rows wait.
     pub fn put(&mut self, rows: &Arrived<'_>) {
         // Where rows wait for long they need not wait together first.
-        if let Some(span) = bounds(Level::best(), rows.times).filter(|(_, last)| self.slices.wait_long(*last)) {
+        if self.slices.are_some()
+            && let Some(span) = bounds(Level::best(), rows.times).filter(|(_, last)| self.slices.wait_long(*last))
+        {
             let mut others = Run::new(Vec::new());
             self.slices.put(rows.entries(), span, &mut others);
             self.rows += rows.count() - others.entries.len();

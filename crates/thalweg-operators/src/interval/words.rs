@@ -77,7 +77,7 @@ impl<W: Word> Words<W> {
             self.words.sort_unstable();
             return &self.words;
         }
-        self.other.clear();
+        // All of them are written over.
         self.other.resize(self.words.len(), W::default());
         let mut shift = lowest;
         for digit in 0..digits {
@@ -149,11 +149,11 @@ pub fn scatter<'a, T: Copy + 'a>(
     for place in &mut *places {
         before += std::mem::replace(place, before);
     }
-    for one in all {
+    all.for_each(|one| {
         let place = &mut places[digit(one)];
         sorted[*place as usize] = *one;
         *place += 1;
-    }
+    });
 }
 
 #[cfg(test)]
