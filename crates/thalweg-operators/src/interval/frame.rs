@@ -7,7 +7,7 @@ use thalweg_plan::node::FrameBounds;
 
 use super::{
     entry::{At, BASE, Entry},
-    lines::Line,
+    line::Line,
 };
 
 /// Which rows around a row are looked at.

@@ -7,7 +7,7 @@
 //! * [`input`]: rows as they arrive
 //! * [`waiting`]: rows that wait for the watermark; [`slices`] those that do so for long, and [`due`] those that do no longer
 //! * [`index`]: rows that are looked for as they come
-//! * [`lines`]: the rows of each key, in the order of time, and [`walk`] where those of some times are; [`sweep`]: rows without an index
+//! * [`lines`]: the rows of each key, in the order of time, [`line`] those of one, and [`walk`] where those of some times are; [`sweep`]: rows without an index
 //! * [`order`]: sorts rows by key and time, as [`words`]
 //! * [`kept`]: the values of rows that wait, or may be looked at, and [`spare`] the memory of those that are gone
 //! * [`followed`]: results of windows that are followed as they move on, and [`standing`] from batch to batch
@@ -34,6 +34,7 @@ pub mod join;
 pub mod kept;
 pub mod layout;
 mod light;
+pub mod line;
 pub mod lines;
 pub mod order;
 pub mod over;

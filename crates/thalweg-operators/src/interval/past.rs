@@ -16,7 +16,8 @@ use super::{
     asked::{Asked, Summed},
     entry::{At, BASE, Entry},
     kept::Kept,
-    lines::{Line, Lines},
+    line::Line,
+    lines::Lines,
 };
 
 /// For keys of which rows are past what these come to.

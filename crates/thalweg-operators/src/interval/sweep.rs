@@ -17,7 +17,7 @@ use super::{
     due::Due,
     entry::{At, Entry},
     kept::{Kept, Released},
-    lines::Line,
+    line::Line,
     words::{Words, bits},
 };
 
