@@ -135,7 +135,7 @@ impl Clauses<'_> {
             let mut all = items.iter().flatten().copied().chain([condition]);
             if keys.is_empty() && !all.any(|part| self.aggregate(part).is_some()) {
                 let error = Error::query("HAVING looks at groups, and there are none");
-                return Err(self.at(condition, error.with_hint("write WHERE")));
+                return Err(self.at(condition, error.with_hint("write WHERE, or QUALIFY for what OVER gives")));
             }
         }
         Ok(())

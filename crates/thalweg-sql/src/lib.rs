@@ -30,6 +30,7 @@ mod bounded;
 mod catalog;
 mod clauses;
 mod create;
+mod days;
 mod depth;
 mod describe;
 mod diagnose;

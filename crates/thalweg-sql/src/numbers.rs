@@ -237,7 +237,7 @@ fn is_arithmetic(operator: Operator) -> bool {
     matches!(operator, Plus | Minus | Multiply | Divide | Modulo)
 }
 
-fn is_comparison(operator: Operator) -> bool {
+pub(crate) fn is_comparison(operator: Operator) -> bool {
     use Operator::*;
     matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }

@@ -26,6 +26,7 @@ use datafusion_optimizer::{
 };
 
 use crate::{
+    days::Days,
     functions::Microseconds,
     guard,
     numbers::Numbers,
@@ -38,7 +39,7 @@ use crate::{
 pub(crate) fn analyze(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
     check_unions(&plan)?;
     // Operands of functions first: which unit a function gives may depend on them.
-    let plan = settle(unions::rename(plan)?, &[&Numbers, &Microseconds], options)?;
+    let plan = settle(unions::rename(plan)?, &[&Numbers, &Days, &Microseconds], options)?;
     Analyzer::new().execute_and_check(plan, options, |_, _| {})
 }
 

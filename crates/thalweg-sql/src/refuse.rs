@@ -78,13 +78,18 @@ const STATEMENTS: [Refusal; 28] = [
     ("TABLE", "TABLE t is not there as a statement", "write SELECT * FROM t"),
 ];
 
-const CLAUSES: [Refusal; 29] = [
+const CLAUSES: [Refusal; 30] = [
     (
         "MATCH_RECOGNIZE",
         "MATCH_RECOGNIZE is not there yet",
         "find single rows with WHERE, or count them per window with TUMBLE",
     ),
-    ("FOR SYSTEM_TIME", "temporal joins are not there yet", "join the rows before they arrive here"),
+    (
+        "FOR SYSTEM_TIME",
+        "temporal joins are not there yet",
+        "the last row before another one is a LAST JOIN: LAST JOIN r ORDER BY r.ts ON s.k = r.k AND r.ts <= s.ts",
+    ),
+    ("ASOF JOIN", "ASOF JOIN is LAST JOIN here", "write LAST JOIN r ORDER BY r.ts ON s.k = r.k AND r.ts <= s.ts"),
     ("RECURSIVE", "WITH RECURSIVE is not there: a stream is read once", "write the steps one after another"),
     ("LATERAL", "LATERAL is not there yet", "compute the columns in a subquery in FROM"),
     ("UNNEST", "UNNEST is not there yet: columns are flat", "write one row per element where the data comes from"),

@@ -239,7 +239,8 @@ impl Rows {
     #[inline]
     fn fill(&mut self, record: &Record<'_>, layout: &Layout) -> Result<(), String> {
         if record.len() != layout.width {
-            return Err(format!("{} fields, expected {}", record.len(), layout.width));
+            let fields = if record.len() == 1 { "field" } else { "fields" };
+            return Err(format!("{} {fields}, expected {}", record.len(), layout.width));
         }
         for (column, &index) in self.columns.each().iter_mut().zip(&layout.fields) {
             let (text, is_quoted) = record.field(index);

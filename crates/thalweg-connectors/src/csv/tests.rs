@@ -104,7 +104,7 @@ fn messages_say_file_line_column_and_value() {
             "b,a\n\"two\nlines\",1\nx,300\n",
             "input line 4: column \"a\" (field 2): \"300\" is out of the range of TINYINT",
         ),
-        ("a,b\n1\n", "input line 2: 1 fields, expected 2"),
+        ("a,b\n1\n", "input line 2: 1 field, expected 2"),
         ("a,b\n1,\"x\n\n", "input line 2: column \"b\" (field 2): a quote is opened and not closed before the end"),
         (
             "a,b,c\n1,\"x\"y,\n",

@@ -210,7 +210,11 @@ SELECT DISTINCT ON (origin) origin FROM f
 
 SELECT * FROM s FOR SYSTEM_TIME AS OF ts
   [FOR] temporal joins are not there yet
-    join the rows before they arrive here
+    the last row before another one is a LAST JOIN: LAST JOIN r ORDER BY r.ts ON s.k = r.k AND r.ts <= s.ts
+
+SELECT s.ts FROM s ASOF JOIN f MATCH_CONDITION (s.ts >= f.sched_dep) ON true
+  [ASOF] ASOF JOIN is LAST JOIN here
+    write LAST JOIN r ORDER BY r.ts ON s.k = r.k AND r.ts <= s.ts
 
 SELECT * FROM s TABLESAMPLE BERNOULLI (10)
   [s] TABLESAMPLE is not there

@@ -108,7 +108,7 @@ mod tests {
                 assert!(halves[1..].iter().copied().eq(rows.iter().map(|row| row.1 as u32)), "case {case}");
             }
         }
-        assert!(all > 2000, "{all} words of turns");
+        assert!(all > 650 * Level::all().len(), "{all} words of turns");
     }
 
     #[test]
