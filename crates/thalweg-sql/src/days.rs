@@ -21,11 +21,12 @@ impl FunctionRewrite for Days {
 
     fn rewrite(&self, mut expression: Expr, schema: &DFSchema, _: &ConfigOptions) -> Result<Transformed<Expr>> {
         let is_instant = |part: &Expr| matches!(part.get_type(schema), Ok(DataType::Timestamp(_, Some(_))));
-        let is_difference = |part: &Expr| matches!(part.get_type(schema), Ok(DataType::Duration(_)));
+        let is_difference = |part: &Expr| is_difference(part, schema);
+        let is_counted_in_hours = |part: &Expr| is_instant(part) || is_difference(part);
         let changed = match &mut expression {
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
-                Operator::Plus | Operator::Minus if has_days(right) => is_instant(left) && in_hours(right),
-                Operator::Plus if has_days(left) => is_instant(right) && in_hours(left),
+                Operator::Plus | Operator::Minus if has_days(right) => is_counted_in_hours(left) && in_hours(right),
+                Operator::Plus | Operator::Minus if has_days(left) => is_counted_in_hours(right) && in_hours(left),
                 op if is_comparison(*op) && has_days(right) => is_difference(left) && in_hours(right),
                 op if is_comparison(*op) && has_days(left) => is_difference(right) && in_hours(left),
                 _ => false,
@@ -39,6 +40,19 @@ impl FunctionRewrite for Days {
             _ => false,
         };
         Ok(if changed { Transformed::yes(expression) } else { Transformed::no(expression) })
+    }
+}
+
+/// Whether it is the difference of two times, perhaps with intervals added.
+fn is_difference(part: &Expr, schema: &DFSchema) -> bool {
+    match part {
+        Expr::Negative(inner) => is_difference(inner, schema),
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus, right })
+            if matches!(part.get_type(schema), Ok(DataType::Interval(_))) =>
+        {
+            is_difference(left, schema) || is_difference(right, schema)
+        }
+        part => matches!(part.get_type(schema), Ok(DataType::Duration(_))),
     }
 }
 
