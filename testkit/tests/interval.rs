@@ -1,7 +1,10 @@
 //! Random streams through interval joins and aggregates over the rows around a row: the engine's rows are those of nested loops, in the
 //! order of time and position, at every batch size and parallelism, and with state saved and loaded, and moved, at random barriers.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, TimestampMicrosecondArray, cast::AsArray, types::Int64Type};
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
@@ -428,6 +431,108 @@ fn aggregates_of_the_pairs_of_a_row_are_what_nested_loops_say() {
         let (streams, sql) = (&streams.each_ref(), &sql("id"));
         let late = run(streams, allowed, sql, variants(seed)[0]).1 as usize;
         Check { seed, streams, allowed, sql, expected: &expected, is_in_order: false, late }.eager();
+    }
+}
+
+/// Groups of several rows have the aggregates of all their pairs, whether there are pairs or states of what each row sees.
+#[test]
+fn aggregates_of_the_pairs_of_several_rows_are_what_nested_loops_say() {
+    // What decides on the groups, over the columns of the left side, and by what the loops tell groups apart.
+    type Group = (&'static str, fn(&Row) -> String);
+    const GROUPS: [Group; 6] = [
+        ("GROUP BY a.ts, a.k", |row| format!("{} {}", row.time, show(row.key))),
+        ("GROUP BY a.ts", |row| row.time.to_string()),
+        ("GROUP BY a.k", |row| show(row.key)),
+        ("GROUP BY a.v % 3, a.ts", |row| format!("{} {}", row.time, show(row.value.map(|value| value % 3)))),
+        ("GROUP BY coalesce(a.v, -1) > 7", |row| (row.value.unwrap_or(-1) > 7).to_string()),
+        ("", |_| String::new()),
+    ];
+    for seed in 0..CASES / 2 {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let keys = *[1, 4, 30].choose(random).unwrap();
+        let streams = [Stream::random(random, 0, keys), Stream::random(random, 10_000, keys)];
+        let allowed = *[0, 0, 3].choose(random).unwrap();
+        let (from, to) = *[(-3, 2), (0, 0), (1, 6), (-9, -2), (-30, 30), (3, -3)].choose(random).unwrap();
+        let [is_outer, of_both, has_more, is_turned] = [0.5, 0.3, 0.5, 0.3].map(|chance| random.random_bool(chance));
+        let (groups, group_of) = GROUPS[seed as usize % GROUPS.len()];
+        let more = match has_more {
+            true => ", sum(b.v * a.v), max(a.v), sum(coalesce(b.v, 100)), count(*) FILTER (WHERE b.id IS NULL)",
+            false => "",
+        };
+        // Of floats that are far apart, and of what has no totals.
+        let floats =
+            "sum(b.v / 3.0e0 * power(10.0e0, b.id % 40)), avg(b.v / 7.0e0), stddev(b.v), bool_or(b.b), min(b.s)";
+        let sides = if is_turned { ["b", "a"] } else { ["a", "b"] };
+        let kind = match (is_outer, is_turned) {
+            (false, _) => "JOIN",
+            (true, false) => "LEFT JOIN",
+            (true, true) => "RIGHT JOIN",
+        };
+        let condition = if of_both { "AND b.v + 5 > a.v" } else { "" };
+        let sql = |more: &str| {
+            format!(
+                "SELECT count(*), count(b.v), sum(b.v), max(b.v) FILTER (WHERE b.v < 9), avg(b.v){more} FROM {} {kind} {}
+                 ON a.k = b.k AND b.ts BETWEEN a.ts + INTERVAL '{from}' SECOND AND a.ts + INTERVAL '{to}' SECOND {condition} {groups}",
+                sides[0], sides[1]
+            )
+        };
+        let [(lefts, _), (rights, _)] = streams.each_ref().map(|stream| stream.on_time(allowed));
+        let mut pairs: BTreeMap<String, Vec<(&Row, Option<&Row>)>> = BTreeMap::new();
+        for row in &lefts {
+            let is_partner = |other: &&Row| {
+                (from..=to).contains(&(other.time - row.time))
+                    && (row.key.is_some() && row.key == other.key)
+                    && (!of_both || other.value.zip(row.value).is_some_and(|(other, own)| other + 5 > own))
+            };
+            let group = pairs.entry(group_of(row)).or_default();
+            let before = group.len();
+            group.extend(rights.iter().filter(is_partner).map(|other| (row, Some(other))));
+            if is_outer && group.len() == before {
+                group.push((row, None));
+            }
+        }
+        // An aggregate without groups has a row, whatever there is.
+        pairs.retain(|_, pairs| groups.is_empty() || !pairs.is_empty());
+        if groups.is_empty() {
+            pairs.entry(String::new()).or_default();
+        }
+        let result = |pairs: &Vec<(&Row, Option<&Row>)>| {
+            let values: Vec<i64> = pairs.iter().filter_map(|(_, other)| other.as_ref()?.value).collect();
+            let sum = |values: &[i64]| show((!values.is_empty()).then(|| values.iter().sum::<i64>()));
+            let most = values.iter().copied().filter(|value| *value < 9).max();
+            let mean = values.iter().sum::<i64>() as f64 / values.len() as f64;
+            let mean = if values.is_empty() { "null".to_string() } else { format!("{mean:?}") };
+            let mut result = format!("{} | {} | {} | {} | {mean}", pairs.len(), values.len(), sum(&values), show(most));
+            if has_more {
+                let product = |(row, other): &(&Row, Option<&Row>)| Some(row.value? * other.as_ref()?.value?);
+                let products: Vec<i64> = pairs.iter().filter_map(product).collect();
+                let own = pairs.iter().filter_map(|(row, _)| row.value).max();
+                let all = |(_, other): &(&Row, Option<&Row>)| other.and_then(|other| other.value).unwrap_or(100);
+                let all: Vec<i64> = pairs.iter().map(all).collect();
+                let lonely = pairs.iter().filter(|(_, other)| other.is_none()).count();
+                result += &format!(" | {} | {} | {} | {lonely}", sum(&products), show(own), sum(&all));
+            }
+            result
+        };
+        let mut expected: Vec<String> = pairs.values().map(result).collect();
+        expected.sort();
+        let streams = &streams.each_ref();
+        let with_floats = sql(&format!("{more}, {floats}"));
+        // Distinct values are no small state, so that pairs are put together for it.
+        let of_pairs =
+            format!("{with_floats}").replacen("SELECT ", "SELECT count(DISTINCT b.id) + count(DISTINCT a.id) * 0, ", 1);
+        let mut of_pairs = run(streams, allowed, &of_pairs, variants(seed)[0]).0;
+        of_pairs.iter_mut().for_each(|row| drop(row.drain(..row.find(" | ").unwrap() + 3)));
+        of_pairs.sort();
+        for variant in variants(seed) {
+            let found = |sql: &str| {
+                let mut found = run(streams, allowed, sql, variant).0;
+                found.sort();
+                found
+            };
+            assert_eq!(found(&sql(more)), expected, "seed {seed}, {variant:?}\n{}", sql(more));
+            assert_eq!(found(&with_floats), of_pairs, "seed {seed}, {variant:?}\n{with_floats}");
+        }
     }
 }
 

@@ -175,6 +175,26 @@ pub struct AggregateCall {
     pub function: AggregateFunction,
     /// The output column.
     pub output: FieldRef,
+    /// Whether it is computed here from its rows to its result.
+    pub phase: Phase,
+}
+
+/// Which part of an aggregate a call computes, where one node aggregates some rows of a group, and another puts them together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// All of it: the result of rows.
+    #[default]
+    Only,
+    /// The state of rows, in one column; the result will be of this type.
+    First {
+        /// The type of the result.
+        result: DataType,
+    },
+    /// The result of such states, which its only argument has.
+    Second {
+        /// The types of the arguments that the first one had.
+        arguments: Vec<DataType>,
+    },
 }
 
 /// Joins each row of the left input (the first) with the rows of the right one (the second) that have equal keys, none of them null,

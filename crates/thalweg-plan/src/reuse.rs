@@ -42,7 +42,11 @@ fn aggregate_alike(one: &Aggregate, other: &Aggregate) -> bool {
     let calls = |aggregate: &Aggregate| -> Vec<Expr> {
         aggregate.aggregates.iter().map(|call| Expr::AggregateFunction(call.function.clone())).collect()
     };
-    one.windowing == other.windowing && are_same(&one.keys, &other.keys) && are_same(&calls(one), &calls(other))
+    let phases = |aggregate: &Aggregate| aggregate.aggregates.iter().map(|call| call.phase.clone()).collect::<Vec<_>>();
+    one.windowing == other.windowing
+        && are_same(&one.keys, &other.keys)
+        && are_same(&calls(one), &calls(other))
+        && phases(one) == phases(other)
 }
 
 /// Whether expressions give the same values each time they are computed.

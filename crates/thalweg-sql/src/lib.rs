@@ -62,6 +62,7 @@ mod windowing;
 mod tests;
 
 pub use diagnose::caret;
+pub use lower::States;
 pub use places::Places;
 pub use script::Statement;
 pub use session::{ExplainFormat, Outcome, Session};

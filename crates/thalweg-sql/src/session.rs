@@ -17,7 +17,9 @@ use crate::{
     catalog::{Catalog, Relation},
     clauses, create, depth, describe, diagnose, emit,
     functions::Functions,
-    insert, lower, optimize,
+    insert,
+    lower::{self, States},
+    optimize,
     parse::{CreateView, Emit, Insert, Kind},
     places::Places,
     planner::Planner,
@@ -34,6 +36,7 @@ pub struct Session {
     connectors: Vec<Arc<dyn Connector>>,
     functions: Functions,
     settings: Settings,
+    states: Option<States>,
 }
 
 /// What came of a statement.
@@ -63,7 +66,18 @@ pub enum ExplainFormat {
 impl Session {
     /// A session without tables, which knows these connectors.
     pub fn new(connectors: Vec<Arc<dyn Connector>>) -> Self {
-        Self { catalog: Catalog::default(), connectors, functions: Functions::new(), settings: Settings::default() }
+        Self {
+            catalog: Catalog::default(),
+            connectors,
+            functions: Functions::new(),
+            settings: Settings::default(),
+            states: None,
+        }
+    }
+
+    /// The same session, which knows the states of aggregates: what is asked of a join's pairs is then found without these, where it can be.
+    pub fn with_states(self, states: States) -> Self {
+        Self { states: Some(states), ..self }
     }
 
     /// How queries are run.
@@ -296,7 +310,7 @@ impl Session {
         let optimized = optimized.map_err(|error| diagnose::planning(error, words))?;
         // Some queries in EXISTS and IN cannot be made a join.
         refuse::remains(&optimized, words)?;
-        lower::lower(&optimized, sink, &self.settings, words)
+        lower::lower(&optimized, sink, &self.settings, self.states, words)
     }
 
     fn set(&mut self, key: &str, value: &str, at_value: Span, at_key: Span) -> Result<()> {

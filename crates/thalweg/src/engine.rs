@@ -54,7 +54,7 @@ impl Engine {
     pub fn with_connectors(more: Vec<Arc<dyn Connector>>) -> Self {
         let connectors: Vec<_> = thalweg_connectors::all().into_iter().chain(more).collect();
         Self {
-            session: Session::new(connectors.clone()),
+            session: Session::new(connectors.clone()).with_states(local::states),
             connectors,
             on_barrier: OnBarrier::Pass,
             costs: None,

@@ -4,12 +4,15 @@
 //! * the engine's own implementations, which the caller passes in,
 //! * [`merging`]: DataFusion's, where any order of rows and merges gives the same bits ([`merging::REASONS`]),
 //! * [`collected`]: DataFusion's, over all rows of a group, which wait until the result is wanted and are sorted then.
+//!
+//! Those of our own may be computed in two [`phases`] that stand in nodes of their own.
 
 mod collected;
 mod groups;
 mod merging;
 mod named;
 mod percentile;
+mod phases;
 mod picked;
 mod retracted;
 mod sketch;
@@ -33,7 +36,7 @@ use thalweg_core::{
     error::Subject,
     expression::Expression,
 };
-use thalweg_plan::node::AggregateCall;
+use thalweg_plan::node::{AggregateCall, Phase};
 
 use crate::{
     compile::{compile, physical},
@@ -94,7 +97,11 @@ fn compiled(
     let about = |error: Error| error.about(Subject::Expression(text.clone()));
     let texts = of_texts(call, input)?;
     let call = texts.as_ref().unwrap_or(call);
-    let Call { function, arguments, filter } = unnamed(call, input, exact_floats, native, arrival).map_err(about)?;
+    let compiled = match call.phase {
+        Phase::Only => unnamed(call, input, exact_floats, native, arrival),
+        Phase::First { .. } | Phase::Second { .. } => in_phases(call, input, exact_floats, native),
+    };
+    let Call { function, arguments, filter } = compiled.map_err(about)?;
     let function = Arc::new(named::Named { inner: function, text: text.as_str().into() });
     Ok(Call { function, arguments, filter })
 }
@@ -142,6 +149,28 @@ fn unnamed(
         return Ok(Call { function, arguments: compile_all(&given, input)?, filter });
     }
     foreign(call, input, &kinds, filter, arrival)
+}
+
+/// One of two phases of a function of the engine's own.
+fn in_phases(call: &AggregateCall, input: &DFSchema, exact_floats: bool, native: Native<'_>) -> Result<Call> {
+    let (name, params) = (call.function.func.name(), &call.function.params);
+    let find = |arguments: &[DataType], output: &DataType| {
+        let signature = Signature { name, arguments, is_distinct: params.distinct, output, exact_floats };
+        native(&signature).ok_or_else(|| Error::bug(format!("{name} has one phase")))
+    };
+    Ok(match &call.phase {
+        Phase::Second { arguments } => {
+            let function = Arc::new(phases::Second(find(arguments, call.output.data_type())?));
+            Call { function, arguments: compile_all(&params.args, input)?, filter: None }
+        }
+        Phase::First { result } => {
+            let given = arguments(name, params, input)?;
+            let function = Arc::new(phases::First(find(&kinds_of(&given, input)?, result)?));
+            let filter = filter(name, params).map(|filter| compile(&filter, input)).transpose()?;
+            Call { function, arguments: compile_all(&given, input)?, filter }
+        }
+        Phase::Only => return Err(Error::bug(format!("{name} has two phases"))),
+    })
 }
 
 /// Which rows count. DataFusion's `nth_value` takes IGNORE NULLS and does not ignore them.

@@ -75,7 +75,8 @@ fn call(name: &str, args: Vec<Expr>, distinct: bool, order_by: Vec<Sort>) -> Agg
     let fields: Vec<_> = args.iter().map(|arg| arg.to_field(&schema()).unwrap().1).collect();
     let output = func.return_field(&fields).unwrap().data_type().clone();
     let params = AggregateFunctionParams { args, distinct, filter: None, order_by, null_treatment: None };
-    AggregateCall { function: AggregateFunction { func, params }, output: Arc::new(Field::new("x", output, true)) }
+    let output = Arc::new(Field::new("x", output, true));
+    AggregateCall { function: AggregateFunction { func, params }, output, phase: Phase::Only }
 }
 
 fn foreign_only(call: &AggregateCall) -> Result<Call> {

@@ -3,11 +3,12 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use arrow_schema::{DataType, Field, TimeUnit};
+use datafusion_common::DFSchemaRef;
 use datafusion_expr::{Expr, ExprSchemable, logical_plan};
 use thalweg_core::{Error, Interval, Result};
 use thalweg_plan::{
     Node, StreamSchema,
-    node::{Aggregate, AggregateCall, Anchor, Filter, Windowing, Windows},
+    node::{Aggregate, AggregateCall, Anchor, Filter, Phase, Windowing, Windows},
     schema::WindowColumns,
 };
 
@@ -26,13 +27,27 @@ enum Group {
 
 impl Lowering<'_> {
     pub(super) fn aggregate(&mut self, aggregate: &logical_plan::Aggregate) -> Result<Stream> {
-        let mut stream = self.with_positions(false, |lowering| lowering.node(&aggregate.input))?;
-        let groups: Vec<_> = aggregate.group_expr.iter().map(|e| e.clone().unalias_nested().data).collect();
+        let stream = self.with_positions(false, |lowering| lowering.node(&aggregate.input))?;
+        let groups = aggregate.group_expr.iter().map(|e| e.clone().unalias_nested().data).collect();
+        let calls = aggregate.aggr_expr.iter().map(|call| (call.clone(), Phase::Only)).collect();
+        self.grouped(stream, aggregate, groups, calls)
+    }
+
+    /// These groups and aggregates of a stream's rows, which are what `aggregate` asks for.
+    pub(super) fn grouped(
+        &mut self,
+        mut stream: Stream,
+        aggregate: &logical_plan::Aggregate,
+        groups: Vec<Expr>,
+        calls: Vec<(Expr, Phase)>,
+    ) -> Result<Stream> {
         // Whether the window function can be taken whole: its columns are only grouped by, as they stand.
         let is_window = |e: &Expr| matches!(stream.slot_of(e), Some(Slot::Window(_)));
         let computes = |e: &Expr| !is_window(e) && stream.reads_window(e);
         let by_window = groups.iter().any(is_window);
-        if stream.pending.is_some() && (!by_window || groups.iter().chain(&aggregate.aggr_expr).any(computes)) {
+        if stream.pending.is_some()
+            && (!by_window || groups.iter().chain(calls.iter().map(|(call, _)| call)).any(computes))
+        {
             stream = self.settle(stream)?;
         }
         let groups: Vec<_> = groups.into_iter().map(|e| self.group(&stream, e)).collect();
@@ -63,14 +78,14 @@ impl Lowering<'_> {
             _ if self.schema(&stream).is_bounded => Windowing::Whole,
             _ => return Err(self.for_ever(&stream, aggregate)),
         };
-        let stream = self.narrow_to(stream, &groups, aggregate, &windowing);
+        let stream = self.narrow_to(stream, &groups, &calls, &windowing);
         let windowing = match (windowing, &stream.pending, self.schema(&stream).window) {
             (Windowing::Assigned(_), Some(pending), _) => Windowing::Assigned(pending.windows.clone()),
             (Windowing::Assigned(_), None, _) => Windowing::Assigned(self.instants(&stream)?),
             (Windowing::Columns { .. }, _, Some(WindowColumns { start, end, .. })) => Windowing::Columns { start, end },
             (other, ..) => other,
         };
-        self.build(stream, aggregate, groups, windowing)
+        self.build(stream, &aggregate.schema, groups, calls, windowing)
     }
 
     /// Whether only the ends of windows tell them apart.
@@ -113,14 +128,14 @@ impl Lowering<'_> {
         &mut self,
         stream: Stream,
         groups: &[Group],
-        aggregate: &logical_plan::Aggregate,
+        calls: &[(Expr, Phase)],
         windowing: &Windowing,
     ) -> Stream {
         let keys = groups.iter().filter_map(|group| match group {
             Group::Key(key) => Some(key),
             Group::Window(_) => None,
         });
-        let read = keys.chain(&aggregate.aggr_expr).flat_map(|expression| stream.slots_in(expression));
+        let read = keys.chain(calls.iter().map(|(call, _)| call)).flat_map(|expression| stream.slots_in(expression));
         let mut needed: BTreeSet<usize> = read.filter_map(Slot::column).collect();
         match windowing {
             Windowing::Whole => {}
@@ -171,8 +186,9 @@ impl Lowering<'_> {
     fn build(
         &mut self,
         stream: Stream,
-        aggregate: &logical_plan::Aggregate,
+        outputs: &DFSchemaRef,
         groups: Vec<Group>,
+        calls: Vec<(Expr, Phase)>,
         windowing: Windowing,
     ) -> Result<Stream> {
         let input = self.schema(&stream).clone();
@@ -192,8 +208,8 @@ impl Lowering<'_> {
                 fields[place] = fields[place].clone().with_name(time.name());
             }
         }
-        let (mut keys, mut calls, mut slots) = (Vec::new(), Vec::new(), Vec::new());
-        let logical = aggregate.schema.fields();
+        let (mut keys, mut functions, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+        let logical = outputs.fields();
         for (group, field) in groups.into_iter().zip(logical) {
             slots.push(Slot::Column(match group {
                 Group::Window(column) => column as usize,
@@ -205,18 +221,18 @@ impl Lowering<'_> {
             }));
         }
         let first_call = fields.len();
-        for (call, field) in aggregate.aggr_expr.iter().zip(&logical[slots.len()..]) {
-            let Expr::AggregateFunction(function) = self.rebase(&stream, call)?.unalias_nested().data else {
+        for ((call, phase), field) in calls.into_iter().zip(&logical[slots.len()..]) {
+            let Expr::AggregateFunction(function) = self.rebase(&stream, &call)?.unalias_nested().data else {
                 return Err(Error::bug(format!("{call} is no aggregate")));
             };
-            calls.push(function);
+            functions.push((function, phase));
             slots.push(Slot::Column(fields.len()));
             fields.push(field.as_ref().clone());
         }
         let columns = self.unique(fields);
-        let output = |i: usize| Arc::clone(columns.field(first_call + i));
-        let aggregates: Vec<_> =
-            calls.into_iter().enumerate().map(|(i, function)| AggregateCall { function, output: output(i) }).collect();
+        let outputs_of_calls = columns.fields()[first_call..].iter().map(Arc::clone);
+        let call = |((function, phase), output)| AggregateCall { function, output, phase };
+        let aggregates = functions.into_iter().zip(outputs_of_calls).map(call).collect();
         let schema = StreamSchema {
             columns: Arc::clone(&columns),
             time: has_windows.then_some(WindowColumn::Time as usize),
@@ -235,7 +251,7 @@ impl Lowering<'_> {
         if let Some(predicate) = stream.pending.and_then(|pending| pending.predicate) {
             node = self.plan.add(Node::Filter(Filter { predicate }), vec![node], schema);
         }
-        Ok(Stream { node, columns: Arc::clone(&aggregate.schema), slots, pending: None })
+        Ok(Stream { node, columns: Arc::clone(outputs), slots, pending: None })
     }
 
     /// The refusal of a group that never ends.

@@ -9,7 +9,7 @@ use datafusion_common::{
     Column, DFSchema, ScalarValue,
     tree_node::{Transformed, TransformedResult, TreeNode},
 };
-use datafusion_expr::{Expr, ExprSchemable, expr::AggregateFunction};
+use datafusion_expr::{Expr, ExprSchemable};
 use thalweg_core::{Error, Result};
 use thalweg_plan::{
     Node, NodeId, StreamSchema,
@@ -121,11 +121,7 @@ impl Lowering<'_> {
     }
 
     /// The columns of the base, and behind them these aggregates of each frame.
-    pub(super) fn around(
-        &mut self,
-        beside: Beside,
-        frames: Vec<(Frame, Vec<(AggregateFunction, Field)>)>,
-    ) -> Result<NodeId> {
+    pub(super) fn around(&mut self, beside: Beside, frames: Vec<(Frame, Vec<AggregateCall>)>) -> Result<NodeId> {
         let Beside { nodes, times, keys, width, .. } = beside;
         let frames: Vec<_> = frames.into_iter().filter(|(_, calls)| !calls.is_empty()).collect();
         // Without an aggregate nobody looks at the other side.
@@ -136,12 +132,12 @@ impl Lowering<'_> {
         let passes: Vec<usize> = (0..base.columns.fields().len()).filter(|column| base.op != Some(*column)).collect();
         let given = passes.iter().map(|column| base.columns.field(*column).as_ref().clone());
         let calls = frames.iter().flat_map(|(_, calls)| calls);
-        let columns = self.unique(given.chain(calls.map(|(_, field)| field.clone())));
+        let columns = self.unique(given.chain(calls.map(|call| call.output.as_ref().clone())));
         let first = passes.len();
         let mut outputs = columns.fields()[first..].iter().cloned();
         let frames = frames.into_iter().map(|(frame, calls)| {
             let calls = calls.into_iter().zip(outputs.by_ref());
-            let aggregates = calls.map(|((function, _), output)| AggregateCall { function, output }).collect();
+            let aggregates = calls.map(|(call, output)| AggregateCall { output, ..call }).collect();
             Frame { aggregates, ..frame }
         });
         let frames = frames.collect();

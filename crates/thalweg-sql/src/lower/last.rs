@@ -16,7 +16,7 @@ use datafusion_functions_aggregate::first_last::last_value_udaf;
 use thalweg_core::{Error, Interval, Result, error::Span};
 use thalweg_plan::{
     StreamSchema,
-    node::{Frame, FrameBounds, Pairs},
+    node::{AggregateCall, Frame, FrameBounds, Pairs, Phase},
 };
 
 use super::{
@@ -78,7 +78,8 @@ impl Lowering<'_> {
             let order = vec![time.clone().sort(true, true)];
             let value = vec![Expr::Column(Column::from_name(field.name()))];
             let function = AggregateFunction::new_udf(last_value_udaf(), value, false, None, order, None);
-            (function, field.clone().with_name(format!("last {}", field.name())))
+            let output = Arc::new(field.clone().with_name(format!("last {}", field.name())));
+            AggregateCall { function, output, phase: Phase::Only }
         });
         let calls = calls.collect();
         let pairs = condition.map(|condition| {

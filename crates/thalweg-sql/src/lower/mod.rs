@@ -39,13 +39,13 @@ use std::{
     sync::Arc,
 };
 
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, FieldRef};
 use datafusion_common::{Column, DFSchema, DFSchemaRef};
 use datafusion_expr::{Expr, ExprSchemable, FetchType, LogicalPlan, SkipType, lit, utils::split_conjunction};
 use thalweg_core::{Error, Result, error::Span};
 use thalweg_plan::{
     Node, NodeId, Plan, Settings, StreamSchema,
-    node::{Anchor, Filter, Limit, Map, Sink, Sort, SortKey, Source, Values},
+    node::{AggregateCall, Anchor, Filter, Limit, Map, Sink, Sort, SortKey, Source, Values},
     schema::WindowColumns,
 };
 
@@ -54,10 +54,17 @@ use position::position_field;
 use stream::{Slot, Stream};
 
 /// A plan that gives the logical plan's columns to the sink.
-pub(crate) fn lower(logical: &LogicalPlan, sink: Sink, settings: &Settings, words: &Words) -> Result<Plan> {
+pub(crate) fn lower(
+    logical: &LogicalPlan,
+    sink: Sink,
+    settings: &Settings,
+    states: Option<States>,
+    words: &Words,
+) -> Result<Plan> {
     let plan = Plan::new(settings.clone());
     let mut lowering = Lowering {
         plan,
+        states,
         words,
         tables: names::tables(logical),
         wants_positions: false,
@@ -73,8 +80,13 @@ pub(crate) fn lower(logical: &LogicalPlan, sink: Sink, settings: &Settings, word
     Ok(lowering.plan.reused())
 }
 
+/// The columns of an aggregate's state, over rows of a schema, if these may be put together later, and are no larger for more rows.
+pub type States = fn(&AggregateCall, &DFSchema) -> Option<Vec<FieldRef>>;
+
 struct Lowering<'a> {
     plan: Plan,
+    /// What is known of aggregates' states.
+    states: Option<States>,
     words: &'a Words,
     tables: HashSet<String>,
     /// Whether somebody above asks where rows stand in their source.

@@ -10,24 +10,42 @@
 //!    └─ r
 //! ```
 //!
-//! Two rows are never in one group only where a key of the table is among the columns of the groups. Everything else stays a join.
+//! Two rows are never in one group only where a key of the table is among the columns of the groups. Elsewhere what is found for each row
+//! are the states of aggregates, which an aggregate behind it puts together, if these are small:
+//!
+//! ```text
+//! SELECT s.ts, s.kind, sum(r.v) FROM s JOIN r ON s.k = r.k AND r.ts BETWEEN s.ts - … AND s.ts GROUP BY s.ts, s.kind
+//!
+//! Aggregate by ts, kind: sum(v)        Aggregate by ts, kind: sum of states
+//! └─ IntervalJoin                 ⇒    └─ Over by k: the state of sum(v) of r alone
+//!    ├─ s                                 ├─ s
+//!    └─ r                                 └─ r
+//! ```
+//!
+//! Everything else stays a join.
 //!
 //! Up to three frames are looked at: that of the rows of the right side; the same one as pairs, where something is asked of both rows; and
 //! the row itself beside nulls, which is what a LEFT JOIN has for a row without a partner.
+//!
+//! Source: Yan and Larson, "Eager aggregation and lazy aggregation" (VLDB 1995): an aggregate below a join, of which each row of the other
+//! side takes what is its own.
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, FieldRef};
 use datafusion_common::{
-    Column, DFSchema, JoinType, TableReference,
+    Column, DFSchema, DFSchemaRef, JoinType, TableReference,
     tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion},
 };
-use datafusion_expr::{Expr, LogicalPlan, expr::AggregateFunction, lit, logical_plan, utils::conjunction, when};
+use datafusion_expr::{
+    Expr, ExprSchemable, LogicalPlan, expr::AggregateFunction, lit, logical_plan, utils::conjunction, when,
+};
 use datafusion_functions_aggregate::count::count_udaf;
 use thalweg_core::{Error, Result};
 use thalweg_plan::{
     Node,
-    node::{Filter, Frame, FrameBounds, Pairs},
+    node::{AggregateCall, Filter, Frame, FrameBounds, Pairs, Phase},
+    settings::FloatSum,
 };
 
 use super::{
@@ -38,9 +56,6 @@ use super::{
     unique::unique,
 };
 use crate::{diagnose, last::LastNode, over};
-
-/// An aggregate with the type that it gives.
-type Typed = (AggregateFunction, Field);
 
 /// The frames that are looked at, in this order.
 const OTHERS: usize = 0;
@@ -53,7 +68,7 @@ type Place = (usize, usize);
 /// The aggregates by the frame in which they are looked at.
 #[derive(Default)]
 struct Frames {
-    calls: [Vec<Typed>; 3],
+    calls: [Vec<AggregateCall>; 3],
     /// For each that was asked for where it is, and where what it comes to in a row without a partner, if that is `Whatever`.
     places: Vec<(Place, OfNulls, Option<Place>)>,
     /// Where the number of partners is, if somebody asks.
@@ -61,13 +76,13 @@ struct Frames {
 }
 
 impl Frames {
-    fn put(&mut self, frame: usize, call: Typed) -> Place {
+    fn put(&mut self, frame: usize, call: AggregateCall) -> Place {
         self.calls[frame].push(call);
         (frame, self.calls[frame].len() - 1)
     }
 
     /// An aggregate, which is looked at in a frame and says this of nulls.
-    fn ask(&mut self, frame: usize, call: Typed, of_nulls: OfNulls) {
+    fn ask(&mut self, frame: usize, call: AggregateCall, of_nulls: OfNulls) {
         let alone = (of_nulls == OfNulls::Whatever).then(|| self.put(ALONE, call.clone()));
         let place = self.put(frame, call);
         self.places.push((place, of_nulls, alone));
@@ -76,7 +91,8 @@ impl Frames {
     /// The number of partners.
     fn count(&mut self, frame: usize) {
         let count = AggregateFunction::new_udf(count_udaf(), vec![lit(1_i64)], false, None, vec![], None);
-        self.partners = Some(self.put(frame, (count, Field::new("partners", DataType::Int64, false))));
+        let output = Arc::new(Field::new("partners", DataType::Int64, false));
+        self.partners = Some(self.put(frame, AggregateCall { function: count, output, phase: Phase::Only }));
     }
 
     /// Where the aggregates of each frame begin, the first of them at this column.
@@ -95,6 +111,16 @@ enum OfNulls {
     One,
     /// What the aggregate says.
     Whatever,
+}
+
+/// What is wanted for each row of the left side.
+struct Wanted {
+    /// Columns of it.
+    groups: Vec<Expr>,
+    /// Aggregates of its pairs.
+    calls: Vec<AggregateCall>,
+    /// How both are called.
+    columns: DFSchemaRef,
 }
 
 impl Lowering<'_> {
@@ -120,23 +146,90 @@ impl Lowering<'_> {
         (groups, calls): (&[Expr], &[Expr]),
     ) -> Result<Option<Stream>> {
         let calls = calls.iter().cloned().map(over_pairs).collect::<Option<Vec<_>>>();
-        let Some(calls) = calls.filter(|_| are_rows(groups, join)) else { return Ok(None) };
+        let Some(calls) = calls.filter(|_| groups.iter().all(|group| is_of_left(group, join))) else { return Ok(None) };
+        let outputs = &aggregate.schema.fields()[groups.len()..];
+        let call = |(function, output): (AggregateFunction, &FieldRef)| AggregateCall {
+            function,
+            output: Arc::clone(output),
+            phase: Phase::Only,
+        };
+        let calls = calls.into_iter().zip(outputs).map(call).collect();
         // Conditions show what they are once both sides are lowered.
         let before = self.plan.clone();
-        let stream = self.over_rows(aggregate, join, groups, calls)?;
+        let stream = match are_rows(groups, join) {
+            true => {
+                let wanted = Wanted { groups: groups.to_vec(), calls, columns: Arc::clone(&aggregate.schema) };
+                self.over_rows(join, wanted)?
+            }
+            false => match self.states(join, groups, calls)? {
+                Some((wanted, merged)) => {
+                    match self.with_positions(false, |lowering| lowering.over_rows(join, wanted))? {
+                        Some(states) => Some(self.grouped(states, aggregate, groups.to_vec(), merged)?),
+                        None => None,
+                    }
+                }
+                None => None,
+            },
+        };
         if stream.is_none() {
             self.plan = before;
         }
         Ok(stream)
     }
 
-    fn over_rows(
-        &mut self,
-        aggregate: &logical_plan::Aggregate,
+    /// The states of these aggregates, for each row of the left side with what the groups read of it, and what puts these together, if such
+    /// states are small.
+    fn states(
+        &self,
         join: &logical_plan::Join,
         groups: &[Expr],
-        calls: Vec<AggregateFunction>,
-    ) -> Result<Option<Stream>> {
+        calls: Vec<AggregateCall>,
+    ) -> Result<Option<(Wanted, Vec<(Expr, Phase)>)>> {
+        let is_eager = self.eager.is_some() || self.feeds_eager;
+        let Some(states) = self.states.filter(|_| !is_eager && self.plan.settings.float_sum == FloatSum::Exact) else {
+            return Ok(None);
+        };
+        let of_left = join.left.schema();
+        let read: BTreeSet<usize> = groups
+            .iter()
+            .flat_map(Expr::column_refs)
+            .filter_map(|column| of_left.maybe_index_of_column(column))
+            .collect();
+        let mut columns: Vec<_> = read.iter().map(|column| of_left.qualified_field(*column)).collect();
+        let groups = columns.iter().map(|column| Expr::Column(Column::from(*column))).collect();
+        let table = TableReference::bare("the rows around");
+        let (mut firsts, mut seconds) = (Vec::new(), Vec::new());
+        for call in calls {
+            let Some(state) = states(&call, &join.schema).filter(|_| !has_order(&call.function)) else {
+                return Ok(None);
+            };
+            let params = &call.function.params;
+            let arguments = params.args.iter().map(|argument| argument.get_type(&join.schema));
+            let arguments = arguments.collect::<datafusion_common::Result<Vec<_>>>();
+            let arguments = arguments.map_err(|error| diagnose::planning(error, self.words))?;
+            let result = call.output.data_type().clone();
+            let (kind, phase) = match &state[..] {
+                // The result says it all.
+                [only] if *only.data_type() == result => (result, Phase::Only),
+                _ => (DataType::Struct(state.into()), Phase::First { result }),
+            };
+            let name = call.output.name().clone();
+            let value = Expr::Column(Column::new(Some(table.clone()), &name));
+            let (func, distinct) = (Arc::clone(&call.function.func), params.distinct);
+            let second = AggregateFunction::new_udf(func, vec![value], distinct, None, vec![], None);
+            seconds.push((Expr::AggregateFunction(second), Phase::Second { arguments }));
+            firsts.push(AggregateCall { output: Arc::new(Field::new(name, kind, true)), phase, ..call });
+        }
+        columns.extend(firsts.iter().map(|call| (Some(&table), &call.output)));
+        let columns = columns.into_iter().map(|(table, field)| (table.cloned(), Arc::clone(field))).collect();
+        let columns = DFSchema::new_with_metadata(columns, Default::default());
+        let columns = Arc::new(columns.map_err(|error| diagnose::planning(error, self.words))?);
+        Ok(Some((Wanted { groups, calls: firsts, columns }, seconds)))
+    }
+
+    /// What is wanted of the rows around each row of the left side, if the join is one of these.
+    fn over_rows(&mut self, join: &logical_plan::Join, wanted: Wanted) -> Result<Option<Stream>> {
+        let Wanted { groups, calls, columns } = wanted;
         let is_inner = join.join_type == JoinType::Inner;
         let (left, right) = (self.side(&join.left)?, self.side(&join.right)?);
         let both = both(&left, &right, self.schema(&left).columns.fields().len())
@@ -165,7 +258,7 @@ impl Lowering<'_> {
         let keys = keys.iter().map(|(a, b)| Ok((self.rebase(&left, a)?, self.rebase(&right, b)?)));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         let width = self.schema(&left).columns.fields().len();
-        let parts = calls.iter().cloned().map(Expr::AggregateFunction).chain(condition.clone());
+        let parts = calls.iter().map(|call| Expr::AggregateFunction(call.function.clone())).chain(condition.clone());
         let read: BTreeSet<usize> = parts.flat_map(|part| columns_of(&part, &right)).collect();
         let beside = self.beside(&left, &right, keys, [left_time, right_time], &read)?;
         let names: Vec<(usize, String)> =
@@ -176,17 +269,20 @@ impl Lowering<'_> {
         };
         let of_pairs = condition.is_some();
         let condition = condition.map(&named).transpose()?;
-        let outputs = &aggregate.schema.fields()[groups.len()..];
         let mut frames = Frames::default();
-        for (call, output) in calls.into_iter().zip(outputs) {
-            let of_nulls = if is_inner { OfNulls::Nothing } else { of_nulls(&call, &right) };
+        for AggregateCall { function, output, phase } in calls {
+            let of_nulls = if is_inner { OfNulls::Nothing } else { of_nulls(&function, &right) };
             // The order of pairs is that of the aggregate, and not that of time.
-            let needs_pairs = of_pairs || has_order(&call);
-            let whole = Expr::AggregateFunction(call);
+            let needs_pairs = of_pairs || has_order(&function);
+            let whole = Expr::AggregateFunction(function);
             let frame = if needs_pairs || reads(&whole, &left) { PAIRS } else { OTHERS };
-            let Expr::AggregateFunction(call) = named(whole)? else { return Err(Error::bug("no aggregate any more")) };
-            let text = thalweg_plan::written(&Expr::AggregateFunction(call.clone()));
-            frames.ask(frame, (call, Field::new(text, output.data_type().clone(), output.is_nullable())), of_nulls);
+            let Expr::AggregateFunction(function) = named(whole)? else {
+                return Err(Error::bug("no aggregate any more"));
+            };
+            let text = thalweg_plan::written(&Expr::AggregateFunction(function.clone()));
+            let text = if phase == Phase::Only { text } else { format!("state of {text}") };
+            let output = Arc::new(Field::new(text, output.data_type().clone(), output.is_nullable()));
+            frames.ask(frame, AggregateCall { function, output, phase }, of_nulls);
         }
         // Where nothing is asked of the pairs, what is late and in which order rows come is that of the join all the same.
         if is_inner || !frames.calls[ALONE].is_empty() || frames.places.is_empty() {
@@ -214,7 +310,7 @@ impl Lowering<'_> {
         let of_group = |group: &Expr| left.slot_of(group).ok_or_else(|| Error::bug("a group is a column"));
         let outputs = places.iter().map(|(place, ..)| Ok(Slot::Column(column(*place))));
         let slots = groups.iter().map(of_group).chain(outputs).collect::<Result<Vec<_>>>()?;
-        let stream = Stream { node, columns: Arc::clone(&aggregate.schema), slots, pending: None };
+        let stream = Stream { node, columns, slots, pending: None };
         let lonely = places.into_iter().enumerate().filter(|(_, (_, of_nulls, _))| *of_nulls != OfNulls::Nothing);
         let lonely: Vec<_> = lonely.map(|(number, (.., alone))| (groups.len() + number, alone.map(column))).collect();
         if lonely.is_empty() {
@@ -305,11 +401,16 @@ fn turned(join: &logical_plan::Join) -> logical_plan::Join {
     logical_plan::Join { left, right, on, join_type: join.join_type.swap(), ..join.clone() }
 }
 
-/// Whether no two rows of the left side are in one group.
+/// Whether no two rows of the left side are in one group, which is columns of it.
 fn are_rows(groups: &[Expr], join: &logical_plan::Join) -> bool {
-    let of_left = |group: &Expr| matches!(group, Expr::Column(column) if join.left.schema().has_column(column));
     let is_group = |key: Column| groups.contains(&Expr::Column(key));
-    groups.iter().all(of_left) && unique(&join.left).is_some_and(|key| key.into_iter().all(is_group))
+    let are_columns = groups.iter().all(|group| matches!(group, Expr::Column(_)));
+    are_columns && unique(&join.left).is_some_and(|key| key.into_iter().all(is_group))
+}
+
+/// Whether a group says the same of all pairs of a row of the left side.
+fn is_of_left(group: &Expr, join: &logical_plan::Join) -> bool {
+    !group.is_volatile() && group.column_refs().into_iter().all(|column| join.left.schema().has_column(column))
 }
 
 /// The aggregate, if it says the same of the pairs of each row in whatever order these are found, and each time.

@@ -8,7 +8,7 @@ use datafusion_expr::{Expr, ExprSchemable, expr::Sort, logical_plan::Extension};
 use thalweg_core::{Error, Result, error::Span};
 use thalweg_plan::{
     Node, NodeId, StreamSchema,
-    node::{AggregateCall, Frame, Over},
+    node::{AggregateCall, Frame, Over, Phase},
 };
 
 use super::{
@@ -121,7 +121,7 @@ impl Lowering<'_> {
         let mut frames: Vec<Frame> = shapes.iter().map(frame).collect();
         for (frame, function) in functions {
             let output = output.next().map(Arc::clone).ok_or_else(|| Error::bug("each call has a column"))?;
-            frames[frame].aggregates.push(AggregateCall { function, output });
+            frames[frame].aggregates.push(AggregateCall { function, output, phase: Phase::Only });
         }
         Ok((frames, slots, columns))
     }

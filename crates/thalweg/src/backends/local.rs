@@ -1,14 +1,14 @@
 //! Compiles a plan for this machine: nodes become operators, expressions and aggregates are compiled, tables opened.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{cell::Cell, collections::BTreeSet, sync::Arc};
 
 use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Field, Schema, SchemaRef, SortOptions, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, SortOptions, TimeUnit};
 use datafusion_common::{Column, DFSchema};
 use datafusion_expr::{Expr, ExprSchemable};
 use thalweg_core::{
     Batch, Error, KeyGroups, Operator, Progress, Result,
-    aggregate::Exactness,
+    aggregate::{Aggregate as AggregateFunction, Exactness, Signature},
     connector::{Connector, Host, Read, Reader, Sink, Source, TableDefinition},
     window::Grid,
 };
@@ -58,13 +58,31 @@ pub fn compile(plan: &Plan, connectors: &[Arc<dyn Connector>]) -> Result<Topolog
 pub fn as_run(plan: &Plan) -> Plan {
     let exact_floats = plan.settings.float_sum == FloatSum::Exact;
     parallel::two_phase::two_phase(&parallel::spread::spread(plan), &|call, input| {
-        let function = aggregate_call(call, input, exact_floats).ok()?.function;
-        let state = function.state().ok()?;
-        // What keeps its values in lists keeps as many as there are rows.
-        let is_small =
-            function.exactness() == Exactness::Exact && !state.iter().any(|field| field.data_type().is_nested());
-        is_small.then_some(state)
+        small_state(aggregate_call(call, input, exact_floats).ok()?)
     })
+}
+
+/// The state of an aggregate that nodes may compute in two phases, with exact sums of floats.
+pub fn states(call: &node::AggregateCall, input: &DFSchema) -> Option<Vec<FieldRef>> {
+    let is_native = Cell::new(false);
+    let compiled = aggregate(call, input, true, &native_noting(&is_native)).map(call_of).ok()?;
+    if is_native.get() { small_state(compiled) } else { None }
+}
+
+/// What finds the engine's own aggregates, and notes whether it has found one.
+pub fn native_noting(found: &Cell<bool>) -> impl Fn(&Signature<'_>) -> Option<Arc<dyn AggregateFunction>> {
+    |signature| {
+        let function = native(signature);
+        found.set(function.is_some());
+        function
+    }
+}
+
+/// The columns of an aggregate's state, if that does not grow with the rows: what keeps its values in lists keeps as many as there are.
+fn small_state(call: Call) -> Option<Vec<FieldRef>> {
+    let state = call.function.state().ok()?;
+    let is_small = call.function.exactness() == Exactness::Exact;
+    (is_small && !state.iter().any(|field| field.data_type().is_nested())).then_some(state)
 }
 
 /// A stream's columns as batches have them. Any column may hold nulls there: a row that a filter dropped is not computed.

@@ -4,14 +4,10 @@ use std::{cell::Cell, collections::HashMap};
 
 use datafusion_common::DFSchema;
 use datafusion_expr::Expr;
-use thalweg_core::aggregate::Signature;
 use thalweg_expressions::{aggregate_in_order, compile};
-use thalweg_operators::{
-    aggregate::functions::native,
-    interval::{
-        asked::{possible, ways},
-        index,
-    },
+use thalweg_operators::interval::{
+    asked::{possible, ways},
+    index,
 };
 use thalweg_plan::{
     Node, NodeId, Plan,
@@ -22,7 +18,7 @@ use thalweg_plan::{
 };
 use thalweg_runtime::share::Share;
 
-use super::local::{Looked, columns, looked};
+use super::local::{Looked, columns, looked, native_noting};
 
 /// What is known of how a plan runs.
 pub fn notes(plan: &Plan) -> Notes {
@@ -145,12 +141,7 @@ fn value(expression: &Expr, input: &DFSchema) -> ComputedBy {
 
 fn of_call(call: &node::AggregateCall, input: &DFSchema, exact_floats: bool, has_arguments: bool) -> ComputedBy {
     let is_native = Cell::new(false);
-    let look = |signature: &Signature<'_>| {
-        let function = native(signature);
-        is_native.set(function.is_some());
-        function
-    };
-    let arguments = match aggregate_in_order(call, input, exact_floats, &look) {
+    let arguments = match aggregate_in_order(call, input, exact_floats, &native_noting(&is_native)) {
         Ok(compiled) if has_arguments => {
             compiled.arguments.into_iter().chain(compiled.filter).any(|e| e.column().is_none())
         }

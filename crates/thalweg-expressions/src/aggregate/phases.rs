@@ -1,0 +1,189 @@
+//! An aggregate in two phases, of which each stands in a node of its own: some rows become a state, in one column, and states a result.
+
+use std::{any::Any, sync::Arc};
+
+use arrow_array::{ArrayRef, BooleanArray, StructArray, cast::AsArray};
+use arrow_schema::{DataType, FieldRef};
+use thalweg_core::{
+    Error, Result,
+    aggregate::{Accumulator, Aggregate, Amounts, Exactness, Totals},
+};
+
+/// The first phase: an aggregate whose results are the states of another one, which are no results.
+#[derive(Debug)]
+pub(super) struct First(pub Arc<dyn Aggregate>);
+
+/// The second phase: an aggregate whose argument is such a column of states.
+#[derive(Debug)]
+pub(super) struct Second(pub Arc<dyn Aggregate>);
+
+struct FirstAccumulator(Box<dyn Accumulator>, Vec<FieldRef>);
+
+struct SecondAccumulator(Box<dyn Accumulator>);
+
+/// The columns of states as one.
+fn structured(state: Vec<FieldRef>, columns: Vec<ArrayRef>) -> Result<ArrayRef> {
+    Ok(Arc::new(StructArray::try_new(state.into(), columns, None)?))
+}
+
+impl Aggregate for First {
+    fn output(&self) -> DataType {
+        DataType::Struct(self.0.state().unwrap_or_default().into())
+    }
+
+    fn state(&self) -> Result<Vec<FieldRef>> {
+        self.0.state()
+    }
+
+    fn exactness(&self) -> Exactness {
+        self.0.exactness()
+    }
+
+    fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(FirstAccumulator(self.0.accumulator()?, self.0.state()?)))
+    }
+
+    fn totals(&self) -> Option<&dyn Totals> {
+        self.0.totals().map(|_| self as &dyn Totals)
+    }
+}
+
+impl First {
+    fn inner(&self) -> Result<&dyn Totals> {
+        self.0.totals().ok_or_else(|| Error::bug("an aggregate has no totals any more"))
+    }
+}
+
+impl Totals for First {
+    fn amounts(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, rows: usize) -> Result<Amounts> {
+        self.inner()?.amounts(arguments, filter, rows)
+    }
+
+    fn are_narrow(&self) -> bool {
+        self.0.totals().is_some_and(Totals::are_narrow)
+    }
+
+    fn states(&self, counts: &[u64], sums: &[i128]) -> Result<Vec<ArrayRef>> {
+        self.inner()?.states(counts, sums)
+    }
+
+    fn results(&self, counts: &[u64], sums: &[i128]) -> Result<Option<ArrayRef>> {
+        structured(self.0.state()?, self.states(counts, sums)?).map(Some)
+    }
+}
+
+impl Aggregate for Second {
+    fn output(&self) -> DataType {
+        self.0.output()
+    }
+
+    fn state(&self) -> Result<Vec<FieldRef>> {
+        self.0.state()
+    }
+
+    fn exactness(&self) -> Exactness {
+        self.0.exactness()
+    }
+
+    fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(SecondAccumulator(self.0.accumulator()?)))
+    }
+}
+
+impl Accumulator for FirstAccumulator {
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        groups: &[u32],
+        count: usize,
+    ) -> Result<()> {
+        self.0.update(arguments, filter, groups, count)
+    }
+
+    fn update_one(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        group: u32,
+        rows: usize,
+        count: usize,
+    ) -> Result<()> {
+        self.0.update_one(arguments, filter, group, rows, count)
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
+        self.0.merge(states, groups, count)
+    }
+
+    fn can_absorb(&self) -> bool {
+        self.0.can_absorb()
+    }
+
+    fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
+        self.0.absorb(other, groups, count)
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        self.0.as_any()
+    }
+
+    fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
+        self.0.take_state()
+    }
+
+    fn take_result(&mut self) -> Result<ArrayRef> {
+        let state = self.0.take_state()?;
+        structured(self.1.clone(), state)
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}
+
+impl Accumulator for SecondAccumulator {
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        filter: Option<&BooleanArray>,
+        groups: &[u32],
+        count: usize,
+    ) -> Result<()> {
+        let ([states], None) = (arguments, filter) else {
+            return Err(Error::bug("a second phase takes one column of states, and all of them"));
+        };
+        match states.as_struct_opt() {
+            Some(states) => self.0.merge(states.columns(), groups, count),
+            None => self.0.merge(std::slice::from_ref(states), groups, count),
+        }
+    }
+
+    fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
+        self.0.merge(states, groups, count)
+    }
+
+    fn can_absorb(&self) -> bool {
+        self.0.can_absorb()
+    }
+
+    fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
+        self.0.absorb(other, groups, count)
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        self.0.as_any()
+    }
+
+    fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
+        self.0.take_state()
+    }
+
+    fn take_result(&mut self) -> Result<ArrayRef> {
+        self.0.take_result()
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}
