@@ -536,6 +536,45 @@ fn aggregates_of_the_pairs_of_several_rows_are_what_nested_loops_say() {
     }
 }
 
+/// Aggregates of pairs in windows are the same whether there are pairs or states of what each row sees.
+#[test]
+fn aggregates_of_pairs_in_windows_need_no_pairs() {
+    for seed in 0..CASES / 4 {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let keys = *[1, 4, 30].choose(random).unwrap();
+        let streams = [Stream::random(random, 0, keys), Stream::random(random, 10_000, keys)];
+        let allowed = *[0, 0, 3].choose(random).unwrap();
+        let kind = *["JOIN", "LEFT JOIN"].choose(random).unwrap();
+        let windows = [
+            "TUMBLE(p, t, INTERVAL '7' SECOND)",
+            "HOP(p, t, INTERVAL '4' SECOND, INTERVAL '12' SECOND, INTERVAL '1' SECOND)",
+            "CUMULATE(p, t, INTERVAL '3' SECOND, INTERVAL '9' SECOND)",
+        ];
+        let windows = windows.choose(random).unwrap();
+        let groups = ["window_start, window_end", "window_start, window_end, k", "window_end, x % 2, window_start"];
+        let groups = groups.choose(random).unwrap();
+        let sql = |more: &str| {
+            let joined = format!(
+                "(SELECT a.ts AS t, a.k, a.v AS x, b.v AS y, b.id FROM a {kind} b
+                 ON a.k = b.k AND b.ts BETWEEN a.ts - INTERVAL '4' SECOND AND a.ts + INTERVAL '1' SECOND)"
+            );
+            let windows = windows.replacen("(p,", &format!("({joined},"), 1);
+            format!(
+                "SELECT {more}{groups}, count(*), count(id), sum(y), avg(y / 3.0e0), min(x + y) FROM {windows} GROUP BY {groups}"
+            )
+        };
+        let streams = &streams.each_ref();
+        let (mut pairs, late) = run(streams, allowed, &sql("count(DISTINCT id), "), variants(seed)[0]);
+        pairs.iter_mut().for_each(|row| drop(row.drain(..row.find(" | ").unwrap() + 3)));
+        pairs.sort();
+        for variant in variants(seed) {
+            let (mut found, found_late) = run(streams, allowed, &sql(""), variant);
+            found.sort();
+            assert_eq!((&found, found_late), (&pairs, late), "seed {seed}, {variant:?}\n{}", sql(""));
+        }
+    }
+}
+
 /// Rows of one time of two sources have no place of their own: their content decides, wherever they arrive first.
 #[test]
 fn rows_without_a_place_stand_the_same_every_time() {

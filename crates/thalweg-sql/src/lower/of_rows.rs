@@ -52,10 +52,11 @@ use super::{
     Hidden, Lowering,
     beside::{columns_of, over_others, reads, under_names},
     join::{Conditions, both},
-    stream::{Slot, Stream},
+    stream::{Slot, Stream, WindowColumn},
     unique::unique,
+    window::window_fields,
 };
-use crate::{diagnose, last::LastNode, over};
+use crate::{diagnose, last::LastNode, over, windowing::WindowNode};
 
 /// The frames that are looked at, in this order.
 const OTHERS: usize = 0;
@@ -128,11 +129,14 @@ impl Lowering<'_> {
     pub(super) fn of_rows(&mut self, aggregate: &logical_plan::Aggregate) -> Result<Option<Stream>> {
         let bare = |parts: &[Expr]| parts.iter().map(|part| part.clone().unalias_nested().data).collect();
         let (mut groups, mut calls): (Vec<Expr>, Vec<Expr>) = (bare(&aggregate.group_expr), bare(&aggregate.aggr_expr));
-        let join = joined(&aggregate.input, groups.iter_mut().chain(&mut calls).collect());
-        let Some(join) = join.map_err(|error| diagnose::planning(error, self.words))? else { return Ok(None) };
+        let joined = joined(&aggregate.input, groups.iter_mut().chain(&mut calls).collect());
+        let joined = joined.map_err(|error| diagnose::planning(error, self.words))?;
+        let Some(Joined { join, window }) = joined else { return Ok(None) };
         for join in [join, &turned(join)] {
             let keeps_left = matches!(join.join_type, JoinType::Inner | JoinType::Left);
-            if keeps_left && let Some(stream) = self.of_left_rows(aggregate, join, (&groups, &calls))? {
+            if keeps_left
+                && let Some(stream) = self.of_left_rows(aggregate, join, window.as_ref(), (&groups, &calls))?
+            {
                 return Ok(Some(stream));
             }
         }
@@ -143,10 +147,12 @@ impl Lowering<'_> {
         &mut self,
         aggregate: &logical_plan::Aggregate,
         join: &logical_plan::Join,
+        window: Option<&InWindows<'_>>,
         (groups, calls): (&[Expr], &[Expr]),
     ) -> Result<Option<Stream>> {
         let calls = calls.iter().cloned().map(over_pairs).collect::<Option<Vec<_>>>();
-        let Some(calls) = calls.filter(|_| groups.iter().all(|group| is_of_left(group, join))) else { return Ok(None) };
+        let mut by = groups.iter().chain(window.map(|window| &window.time));
+        let Some(calls) = calls.filter(|_| by.all(|group| is_of_left(group, join))) else { return Ok(None) };
         let outputs = &aggregate.schema.fields()[groups.len()..];
         let call = |(function, output): (AggregateFunction, &FieldRef)| AggregateCall {
             function,
@@ -156,20 +162,12 @@ impl Lowering<'_> {
         let calls = calls.into_iter().zip(outputs).map(call).collect();
         // Conditions show what they are once both sides are lowered.
         let before = self.plan.clone();
-        let stream = match are_rows(groups, join) {
+        let stream = match window.is_none() && are_rows(groups, join) {
             true => {
                 let wanted = Wanted { groups: groups.to_vec(), calls, columns: Arc::clone(&aggregate.schema) };
                 self.over_rows(join, wanted)?
             }
-            false => match self.states(join, groups, calls)? {
-                Some((wanted, merged)) => {
-                    match self.with_positions(false, |lowering| lowering.over_rows(join, wanted))? {
-                        Some(states) => Some(self.grouped(states, aggregate, groups.to_vec(), merged)?),
-                        None => None,
-                    }
-                }
-                None => None,
-            },
+            false => self.of_states(aggregate, join, window, (groups, calls))?,
         };
         if stream.is_none() {
             self.plan = before;
@@ -177,12 +175,38 @@ impl Lowering<'_> {
         Ok(stream)
     }
 
+    /// The aggregate over the states of each row of the left side.
+    fn of_states(
+        &mut self,
+        aggregate: &logical_plan::Aggregate,
+        join: &logical_plan::Join,
+        window: Option<&InWindows<'_>>,
+        (groups, calls): (&[Expr], Vec<AggregateCall>),
+    ) -> Result<Option<Stream>> {
+        let by: Vec<&Expr> = groups.iter().chain(window.map(|window| &window.time)).collect();
+        let Some((wanted, merged)) = self.states(join, &by, calls)? else { return Ok(None) };
+        let states = self.with_positions(false, |lowering| lowering.over_rows(join, wanted))?;
+        let Some(mut states) = states else { return Ok(None) };
+        if let Some(InWindows { node, time }) = window {
+            let time = states.slot_of(time).and_then(Slot::column);
+            // Who windows by another time is told so where pairs are put together.
+            let Some(time) = time.filter(|time| self.schema(&states).time == Some(*time)) else { return Ok(None) };
+            let fields = window_fields(self.schema(&states).columns.field(time).data_type());
+            let fields = fields.into_iter().map(|field| (Some(the_window()), Arc::new(field)));
+            let known = states.columns.iter().map(|(table, field)| (table.cloned(), Arc::clone(field)));
+            let columns = DFSchema::new_with_metadata(known.chain(fields).collect(), Default::default());
+            let columns = columns.map_err(|error| diagnose::planning(error, self.words))?;
+            states = self.in_windows(states, time, node, Arc::new(columns));
+        }
+        self.grouped(states, aggregate, groups.to_vec(), merged).map(Some)
+    }
+
     /// The states of these aggregates, for each row of the left side with what the groups read of it, and what puts these together, if such
     /// states are small.
     fn states(
         &self,
         join: &logical_plan::Join,
-        groups: &[Expr],
+        by: &[&Expr],
         calls: Vec<AggregateCall>,
     ) -> Result<Option<(Wanted, Vec<(Expr, Phase)>)>> {
         let is_eager = self.eager.is_some() || self.feeds_eager;
@@ -190,11 +214,8 @@ impl Lowering<'_> {
             return Ok(None);
         };
         let of_left = join.left.schema();
-        let read: BTreeSet<usize> = groups
-            .iter()
-            .flat_map(Expr::column_refs)
-            .filter_map(|column| of_left.maybe_index_of_column(column))
-            .collect();
+        let read = by.iter().flat_map(|part| part.column_refs());
+        let read: BTreeSet<usize> = read.filter_map(|column| of_left.maybe_index_of_column(column)).collect();
         let mut columns: Vec<_> = read.iter().map(|column| of_left.qualified_field(*column)).collect();
         let groups = columns.iter().map(|column| Expr::Column(Column::from(*column))).collect();
         let table = TableReference::bare("the rows around");
@@ -361,16 +382,39 @@ impl Lowering<'_> {
     }
 }
 
-/// The join whose rows are aggregated, and these expressions over its columns; none if what is computed in between is another thing each
-/// time.
+/// The join whose rows are aggregated, perhaps in windows.
+struct Joined<'a> {
+    join: &'a logical_plan::Join,
+    window: Option<InWindows<'a>>,
+}
+
+/// The windows in which pairs are aggregated, and their time over the columns of the join.
+struct InWindows<'a> {
+    node: &'a WindowNode,
+    time: Expr,
+}
+
+/// Whose the columns of windows are.
+fn the_window() -> TableReference {
+    TableReference::bare("the window")
+}
+
+/// Whether a column is one of theirs.
+fn is_of_window(column: &Column) -> bool {
+    column.relation.as_ref() == Some(&the_window())
+}
+
+/// The join whose rows are aggregated, and these expressions over its columns and those of [`the_window`]; none if what is computed in between
+/// is another thing each time.
 fn joined<'a>(
     input: &'a LogicalPlan,
     mut expressions: Vec<&mut Expr>,
-) -> datafusion_common::Result<Option<&'a logical_plan::Join>> {
+) -> datafusion_common::Result<Option<Joined<'a>>> {
     let (below, computed): (&LogicalPlan, Vec<Expr>) = match input {
         LogicalPlan::Join(join) => {
             let is_kind = matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right);
-            return Ok((is_kind && LastNode::of(&join.right).is_none()).then_some(join));
+            let is_one = is_kind && LastNode::of(&join.right).is_none();
+            return Ok(is_one.then_some(Joined { join, window: None }));
         }
         LogicalPlan::Projection(projection) if !projection.expr.iter().any(Expr::is_volatile) => {
             let computed = projection.expr.iter().map(|part| part.clone().unalias_nested().data);
@@ -379,11 +423,30 @@ fn joined<'a>(
         LogicalPlan::SubqueryAlias(alias) => {
             (&alias.input, alias.input.schema().columns().into_iter().map(Expr::Column).collect())
         }
+        LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<WindowNode>() {
+            // Where they begin is for all rows to say.
+            Some(node) if !node.from_first_row => {
+                let own = WindowColumn::ALL.map(|column| Column::new(Some(the_window()), column.name()));
+                let computed = node.input.schema().columns().into_iter().chain(own).map(Expr::Column);
+                over_below(input, &computed.collect::<Vec<_>>(), &mut expressions)?;
+                let mut time = node.time.clone();
+                let all = expressions.into_iter().chain([&mut time]).collect();
+                let below = joined(&node.input, all)?.filter(|below| below.window.is_none());
+                return Ok(below.map(|below| Joined { window: Some(InWindows { node, time }), ..below }));
+            }
+            _ => return Ok(None),
+        },
         _ => return Ok(None),
     };
-    for expression in &mut expressions {
+    over_below(input, &computed, &mut expressions)?;
+    joined(below, expressions)
+}
+
+/// Puts what is computed for each column of a node in place of the column.
+fn over_below(node: &LogicalPlan, computed: &[Expr], expressions: &mut [&mut Expr]) -> datafusion_common::Result<()> {
+    for expression in expressions {
         let over_below = std::mem::take(*expression).transform(|part| match &part {
-            Expr::Column(column) => Ok(match input.schema().maybe_index_of_column(column) {
+            Expr::Column(column) => Ok(match node.schema().maybe_index_of_column(column) {
                 Some(number) => Transformed::new(computed[number].clone(), true, TreeNodeRecursion::Jump),
                 None => Transformed::no(part),
             }),
@@ -391,7 +454,7 @@ fn joined<'a>(
         });
         **expression = over_below.data()?;
     }
-    joined(below, expressions)
+    Ok(())
 }
 
 /// The same join, whose sides have changed places.
@@ -408,14 +471,15 @@ fn are_rows(groups: &[Expr], join: &logical_plan::Join) -> bool {
     are_columns && unique(&join.left).is_some_and(|key| key.into_iter().all(is_group))
 }
 
-/// Whether a group says the same of all pairs of a row of the left side.
+/// Whether a group says the same of all pairs of a row of the left side, in a window.
 fn is_of_left(group: &Expr, join: &logical_plan::Join) -> bool {
-    !group.is_volatile() && group.column_refs().into_iter().all(|column| join.left.schema().has_column(column))
+    let mut read = group.column_refs().into_iter();
+    !group.is_volatile() && read.all(|column| is_of_window(column) || join.left.schema().has_column(column))
 }
 
-/// The aggregate, if it says the same of the pairs of each row in whatever order these are found, and each time.
+/// The aggregate, if it says the same of the pairs of each row in whatever order these are found, each time and in each window.
 fn over_pairs(call: Expr) -> Option<AggregateFunction> {
-    let is_volatile = call.is_volatile();
+    let is_volatile = call.is_volatile() || call.column_refs().iter().any(|column| is_of_window(column));
     let Expr::AggregateFunction(call) = call else { return None };
     let lacks_order = over::depends_on_order(&call.func) && call.params.order_by.is_empty();
     // A percentile may have its values as an argument.

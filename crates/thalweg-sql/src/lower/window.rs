@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, TimeUnit};
+use datafusion_common::DFSchemaRef;
 use datafusion_expr::{Expr, logical_plan::Extension};
 use thalweg_core::{Error, Interval, Result};
 use thalweg_plan::{
@@ -27,6 +28,11 @@ impl Lowering<'_> {
         let time = stream.slot_of(&node.time).and_then(Slot::column);
         let time = time.ok_or_else(|| Error::bug("a window's time is a column of its input"))?;
         self.check_time(&stream, time, node)?;
+        Ok(self.in_windows(stream, time, node, Arc::clone(extension.node.schema())))
+    }
+
+    /// The rows of a stream, whose event time is in this column, with a window function that is not in the plan yet; what all is called.
+    pub(super) fn in_windows(&self, stream: Stream, time: usize, node: &WindowNode, columns: DFSchemaRef) -> Stream {
         let windows = Windows {
             time,
             size: Interval(node.size),
@@ -38,8 +44,7 @@ impl Lowering<'_> {
         };
         let appended = WindowColumn::ALL.map(Slot::Window);
         let slots = stream.slots.iter().copied().chain(appended).collect();
-        let columns = Arc::clone(extension.node.schema());
-        Ok(Stream { node: stream.node, columns, slots, pending: Some(Pending { windows, predicate: None }) })
+        Stream { node: stream.node, columns, slots, pending: Some(Pending { windows, predicate: None }) }
     }
 
     /// Windows over instants follow the clock of the session's zone, as in Flink.

@@ -496,22 +496,6 @@ SELECT * FROM s WHERE EXISTS (SELECT 1 FROM f WHERE f.origin = s.origin)
 }
 
 #[test]
-fn eager_groups_are_of_joins_whose_condition_is_the_same_each_time() {
-    let table = "CREATE TABLE p (id INT, k STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'stream');";
-    let refused = |join: &str, condition: &str| {
-        let query = format!(
-            "SELECT p.id, sum(f.delay) AS n FROM p {join} f ON p.k = f.origin AND f.ts BETWEEN p.ts AND p.ts + INTERVAL '1' HOUR AND {condition} GROUP BY p.id EMIT EAGER"
-        );
-        let expected = format!(
-            "  [EMIT] EMIT EAGER with GROUP BY is for joins by keys, time and columns of the joined table, and {condition} is more than that\n    leave one of them out, or write the pairs INTO a table with EMIT EAGER, without GROUP BY"
-        );
-        assert_eq!(refusal(&format!("{table} {query}")), expected);
-    };
-    refused("JOIN", "f.delay > p.id * random()");
-    refused("LEFT JOIN", "p.id > random()");
-}
-
-#[test]
 fn joins_say_which_columns_are_meant() {
     refuses(
         r#"
@@ -544,39 +528,6 @@ SELECT * FROM s NATURAL FULL JOIN f
     write ON a.k = b.k AND …
 "#,
     );
-}
-
-#[test]
-fn groups_that_are_rows_of_one_side_need_no_pairs() {
-    let planned = |columns: &str, kind: &str, groups: &str| {
-        let sides = if kind == "RIGHT" { ["f", "p"] } else { ["p", "f"] };
-        let [left, right] = sides;
-        let script = format!(
-            "CREATE TABLE p (id INT PRIMARY KEY NOT ENFORCED, origin STRING, ts TIMESTAMP, WATERMARK FOR ts AS ts)
-             WITH ('connector' = 'stream');
-             SELECT {columns} FROM {left} {kind} JOIN {right} ON p.origin = f.origin AND f.ts BETWEEN p.ts - INTERVAL '1' SECOND AND p.ts
-             GROUP BY {groups}"
-        );
-        run(&mut session(), &script).map(|outcome| match outcome {
-            Outcome::Plan(plan) => tree(&plan),
-            other => panic!("{other:?}"),
-        })
-    };
-    let nodes = |columns: &str, kind: &str, groups: &str| {
-        let plan = planned(columns, kind, groups).unwrap();
-        ["Over", "IntervalJoin", "Aggregate", "Filter partners > 0"].map(|node| plan.contains(node))
-    };
-    assert_eq!(nodes("p.id, sum(f.delay)", "LEFT", "p.id"), [true, false, false, false]);
-    assert_eq!(nodes("p.id, count(*)", "", "p.id, p.ts"), [true, false, false, true]);
-    assert_eq!(nodes("p.id, sum(f.delay)", "RIGHT", "p.id"), [true, false, false, false]);
-    assert_eq!(nodes("p.id, sum(coalesce(f.delay, 1))", "LEFT", "p.id, p.ts"), [true, false, false, false]);
-    assert_eq!(nodes("p.id, sum(f.delay + p.id)", "", "p.id, p.ts"), [true, false, false, true]);
-    assert_eq!(nodes("p.id, first_value(f.delay ORDER BY f.ts)", "LEFT", "p.id"), [true, false, false, false]);
-    // Several rows may be in one group.
-    assert_eq!(nodes("p.origin, sum(f.delay)", "", "p.origin, p.ts"), [false, true, true, false]);
-    assert_eq!(nodes("f.delay, count(p.id)", "", "p.ts, f.delay"), [false, true, true, false]);
-    assert_eq!(nodes("f.delay, count(p.id)", "RIGHT", "p.ts, f.delay"), [false, true, true, false]);
-    assert!(planned("p.origin, sum(f.delay)", "", "p.origin").is_err());
 }
 
 #[test]

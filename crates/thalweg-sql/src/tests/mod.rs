@@ -3,6 +3,7 @@
 mod answers;
 mod declarations;
 mod fuzz;
+mod grouped;
 mod joins;
 mod over;
 mod plans;
