@@ -93,7 +93,11 @@ fn compiled(
     native: Native<'_>,
     arrival: Arrival,
 ) -> Result<Call> {
-    let text = thalweg_plan::written(&Expr::AggregateFunction(call.function.clone()));
+    let text = match call.phase {
+        // What is written is what the first phase has.
+        Phase::Second { .. } => call.output.name().clone(),
+        _ => thalweg_plan::written(&Expr::AggregateFunction(call.function.clone())),
+    };
     let about = |error: Error| error.about(Subject::Expression(text.clone()));
     let texts = of_texts(call, input)?;
     let call = texts.as_ref().unwrap_or(call);
