@@ -323,3 +323,35 @@ fn rows_of_several_sources_share_a_key() {
         assert!(teams.max() > Some(1), "{sql}");
     }
 }
+
+/// Rows that have no positions of their own, as those of a join or of one table twice, share a key where nobody sees in which order they are.
+#[test]
+fn rows_without_positions_share_a_key_where_their_order_does_not_matter() {
+    let memory = one_key();
+    let joined = |columns: &str| {
+        format!(
+            "SELECT n, {columns} FROM (SELECT x.ts, x.n, q.n AS m FROM s x JOIN s p ON x.n = p.n AND x.ts = p.ts
+             JOIN r q ON x.k = q.k AND q.ts BETWEEN x.ts - INTERVAL '9' MILLISECOND AND x.ts) GROUP BY ts, n"
+        )
+    };
+    let twice = "SELECT ts, n, c FROM (SELECT ts, n, count(*) OVER w AS c FROM (SELECT ts, k, n FROM s UNION ALL SELECT ts, k, n FROM s)
+        WINDOW w AS (UNION r PARTITION BY k ORDER BY ts ROWS_RANGE BETWEEN 40 PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW
+        INSTANCE_NOT_IN_WINDOW))";
+    let queries = [
+        (joined("count(*), sum(m)"), true),
+        (joined("count(*), count(DISTINCT m)"), true),
+        (format!("SELECT n, count(*), sum(c) FROM ({twice}) GROUP BY ts, n"), true),
+        (twice.to_string(), false),
+    ];
+    for (sql, shares) in queries {
+        let (expected, ..) = run(&memory, "SET 'parallelism' = '1'", &sql, None);
+        assert!(expected.len() > 10_000, "{}", expected.len());
+        let teams = (0..3).map(|seed| {
+            let settings = "SET 'parallelism' = '8'; SET 'batch.rows' = '512'";
+            let (found, team, _) = run(&memory, settings, &sql, Some(seed));
+            assert!(found == expected, "seed {seed}\n{sql}");
+            team
+        });
+        assert_eq!(teams.max() > Some(1), shares, "{sql}");
+    }
+}

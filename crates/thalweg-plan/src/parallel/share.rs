@@ -9,7 +9,7 @@
 //!
 //! Source: the virtual teams of Zhang et al., "Scalable Online Interval Join", §V-B, where instances have a memory of their own.
 
-use super::Subquery;
+use super::{Subquery, order::sees_order};
 use crate::{
     Node, Plan,
     node::{Emission, IntervalJoin, JoinKind},
@@ -28,8 +28,8 @@ pub enum Sharing {
 
 /// How the instances of a subquery may share the rows of an input; `None` where each key has one instance.
 ///
-/// Rows of equal time need an order that all instances know, which is that of their positions; so do rows that an instance gets to answer
-/// for and has seen before. Other nodes that find the rows of a key where they are may not follow.
+/// Rows of equal time need an order that all instances know, which is that of their positions, if somebody sees it; so do rows that an
+/// instance gets to answer for and has seen before. Other nodes that find the rows of a key where they are may not follow.
 pub fn sharing(plan: &Plan, subquery: &Subquery, input: usize) -> Option<Sharing> {
     let [keyed] = &subquery.keyed[..] else { return None };
     let planned = plan.node(keyed.node);
@@ -60,7 +60,11 @@ pub fn sharing(plan: &Plan, subquery: &Subquery, input: usize) -> Option<Sharing
         _ => return None,
     };
     let is_first = subquery.nodes.first() == Some(&keyed.node);
-    let are_told_apart = in_order.iter().all(|side| plan.side_has_own_positions(keyed.node, *side));
+    let is_order_seen =
+        plan.settings.merge.puts_in_order() && plan.consumers(keyed.node).any(|taker| sees_order(plan, taker));
+    let are_told_apart = in_order.iter().all(|side| plan.side_has_own_positions(keyed.node, *side))
+        // Who gets to answer for a row has not seen it before, and nobody sees in which order results of one time come.
+        || of_base == Sharing::Dealt && !is_order_seen;
     if !is_first || subquery.instances < 2 || !are_told_apart {
         return None;
     }
