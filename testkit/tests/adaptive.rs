@@ -324,24 +324,33 @@ fn rows_of_several_sources_share_a_key() {
     }
 }
 
-/// Rows that have no positions of their own, as those of a join or of one table twice, share a key where nobody sees in which order they are.
+/// Rows that have no positions of their own, as those of a join or of one table twice, share a key unless those of their own stream see them.
 #[test]
-fn rows_without_positions_share_a_key_where_their_order_does_not_matter() {
+fn rows_without_positions_share_a_key_unless_they_are_seen() {
     let memory = one_key();
-    let joined = |columns: &str| {
+    let joined = "SELECT x.ts, x.k, x.n, p.n AS m FROM s x JOIN s p ON x.n % 100 = p.n % 100
+        AND p.ts BETWEEN x.ts - INTERVAL '200' MILLISECOND AND x.ts";
+    let twice = "SELECT ts, k, n % 3 AS n FROM s UNION ALL SELECT ts, k, n % 3 AS n FROM s";
+    let near = "x.k = r.k AND r.ts BETWEEN x.ts - INTERVAL '9' MILLISECOND AND x.ts";
+    let over = |more: &str| {
         format!(
-            "SELECT n, {columns} FROM (SELECT x.ts, x.n, q.n AS m FROM s x JOIN s p ON x.n = p.n AND x.ts = p.ts
-             JOIN r q ON x.k = q.k AND q.ts BETWEEN x.ts - INTERVAL '9' MILLISECOND AND x.ts) GROUP BY ts, n"
+            "SELECT ts, n, count(*) OVER w, min(n) OVER w FROM ({twice}) WINDOW w AS (UNION r PARTITION BY k ORDER BY ts
+             ROWS_RANGE BETWEEN 40 PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW {more})"
         )
     };
-    let twice = "SELECT ts, n, c FROM (SELECT ts, n, count(*) OVER w AS c FROM (SELECT ts, k, n FROM s UNION ALL SELECT ts, k, n FROM s)
-        WINDOW w AS (UNION r PARTITION BY k ORDER BY ts ROWS_RANGE BETWEEN 40 PRECEDING AND CURRENT ROW EXCLUDE CURRENT_ROW
-        INSTANCE_NOT_IN_WINDOW))";
     let queries = [
-        (joined("count(*), sum(m)"), true),
-        (joined("count(*), count(DISTINCT m)"), true),
-        (format!("SELECT n, count(*), sum(c) FROM ({twice}) GROUP BY ts, n"), true),
-        (twice.to_string(), false),
+        (format!("SELECT x.n, x.m, r.n FROM ({joined}) x LEFT JOIN r ON {near}"), true),
+        (format!("SELECT x.n, x.ts, r.n FROM ({twice}) x JOIN r ON {near}"), true),
+        (format!("SELECT x.n, x.ts, r.n FROM r RIGHT JOIN ({twice}) x ON {near}"), true),
+        (
+            format!(
+                "SELECT x.ts, x.n, x.m, count(*), sum(r.n) FROM ({joined}) x JOIN r ON {near} GROUP BY x.ts, x.n, x.m"
+            ),
+            true,
+        ),
+        (over("INSTANCE_NOT_IN_WINDOW"), true),
+        (over(""), false),
+        (format!("SELECT x.n, r.n FROM ({twice}) x FULL JOIN r ON {near}"), false),
     ];
     for (sql, shares) in queries {
         let (expected, ..) = run(&memory, "SET 'parallelism' = '1'", &sql, None);

@@ -36,7 +36,7 @@ pub fn must_gather(plan: &Plan, id: NodeId) -> bool {
 }
 
 /// Whether what a node gives, or does, depends on the order of its rows, or has the same order.
-pub(super) fn sees_order(plan: &Plan, id: NodeId) -> bool {
+fn sees_order(plan: &Plan, id: NodeId) -> bool {
     let node = &plan.node(id).node;
     match node {
         // Rows that they find equal are equal.

@@ -9,10 +9,10 @@
 //!
 //! Source: the virtual teams of Zhang et al., "Scalable Online Interval Join", §V-B, where instances have a memory of their own.
 
-use super::{Subquery, order::sees_order};
+use super::Subquery;
 use crate::{
     Node, Plan,
-    node::{Emission, IntervalJoin, JoinKind},
+    node::{IntervalJoin, JoinKind},
 };
 
 /// How the rows of a key that several instances share get to them.
@@ -28,43 +28,36 @@ pub enum Sharing {
 
 /// How the instances of a subquery may share the rows of an input; `None` where each key has one instance.
 ///
-/// Rows of equal time need an order that all instances know, which is that of their positions, if somebody sees it; so do rows that an
-/// instance gets to answer for and has seen before. Other nodes that find the rows of a key where they are may not follow.
+/// Rows that an instance gets to answer for and has seen before need positions of their own, by which it finds them again. Other nodes that find
+/// the rows of a key where they are may not follow. (Results of rows without such positions stand by their content, whoever answers.)
 pub fn sharing(plan: &Plan, subquery: &Subquery, input: usize) -> Option<Sharing> {
     let [keyed] = &subquery.keyed[..] else { return None };
     let planned = plan.node(keyed.node);
-    // Which side has the base rows, how its rows and others are shared, and on which sides they must have positions of their own.
-    let (base, [of_base, of_others], in_order): (usize, [Sharing; 2], &[usize]) = match &planned.node {
+    // Which side has the base rows, and how its rows and others are shared.
+    let (base, [of_base, of_others]) = match &planned.node {
         Node::Over(over) => {
             let is_seen = over.frames.iter().any(|frame| !frame.excludes_base);
             // All hear of what is said anew of a row, and who answered for it knows.
             let is_corrected = plan.node(planned.inputs[0]).schema.op.is_some();
-            (0, [if is_seen || is_corrected { Sharing::Answered } else { Sharing::Dealt }, Sharing::Seen], &[0])
+            (0, [if is_seen || is_corrected { Sharing::Answered } else { Sharing::Dealt }, Sharing::Seen])
         }
         // Where a partition is not waited for, a row may be late for one instance and not for another, which would disagree on who has a partner.
         Node::IntervalJoin(IntervalJoin { kind: JoinKind::Full, .. }) if plan.settings.watermark_idle.is_some() => {
             return None;
         }
         // To find out that a row has no partner, its instance must know all others.
-        Node::IntervalJoin(IntervalJoin { kind: JoinKind::Full, .. }) => (0, [Sharing::Answered; 2], &[0, 1]),
-        Node::IntervalJoin(IntervalJoin { emission, kind, .. }) => {
-            let base = usize::from(*kind == JoinKind::Right);
-            // Pairs that come out as they are found have no order.
-            let in_order: &[usize] = match (emission, base) {
-                (Emission::Eager, _) => &[],
-                (Emission::OnWatermark, 0) => &[0],
-                (Emission::OnWatermark, _) => &[1],
-            };
-            (base, [Sharing::Dealt, Sharing::Seen], in_order)
+        Node::IntervalJoin(IntervalJoin { kind: JoinKind::Full, .. }) => (0, [Sharing::Answered; 2]),
+        Node::IntervalJoin(IntervalJoin { kind, .. }) => {
+            (usize::from(*kind == JoinKind::Right), [Sharing::Dealt, Sharing::Seen])
         }
         _ => return None,
     };
     let is_first = subquery.nodes.first() == Some(&keyed.node);
-    let is_order_seen =
-        plan.settings.merge.puts_in_order() && plan.consumers(keyed.node).any(|taker| sees_order(plan, taker));
-    let are_told_apart = in_order.iter().all(|side| plan.side_has_own_positions(keyed.node, *side))
-        // Who gets to answer for a row has not seen it before, and nobody sees in which order results of one time come.
-        || of_base == Sharing::Dealt && !is_order_seen;
+    let is_found_again = |side: usize| {
+        let sharing = if side == base { of_base } else { of_others };
+        sharing != Sharing::Answered || plan.side_has_own_positions(keyed.node, side)
+    };
+    let are_told_apart = (0..planned.first_of_sides().len()).all(is_found_again);
     if !is_first || subquery.instances < 2 || !are_told_apart {
         return None;
     }
