@@ -25,6 +25,9 @@ enum Group {
     Key(Expr),
 }
 
+/// An aggregate, and which part of it is computed.
+pub(super) type Part = (Expr, Phase);
+
 impl Lowering<'_> {
     pub(super) fn aggregate(&mut self, aggregate: &logical_plan::Aggregate) -> Result<Stream> {
         let stream = self.with_positions(false, |lowering| lowering.node(&aggregate.input))?;
@@ -39,7 +42,7 @@ impl Lowering<'_> {
         mut stream: Stream,
         aggregate: &logical_plan::Aggregate,
         groups: Vec<Expr>,
-        calls: Vec<(Expr, Phase)>,
+        calls: Vec<Part>,
     ) -> Result<Stream> {
         // Whether the window function can be taken whole: its columns are only grouped by, as they stand.
         let is_window = |e: &Expr| matches!(stream.slot_of(e), Some(Slot::Window(_)));
@@ -124,13 +127,7 @@ impl Lowering<'_> {
     }
 
     /// Keeps what the aggregate reads: the columns of keys and arguments, and those of the windows.
-    fn narrow_to(
-        &mut self,
-        stream: Stream,
-        groups: &[Group],
-        calls: &[(Expr, Phase)],
-        windowing: &Windowing,
-    ) -> Stream {
+    fn narrow_to(&mut self, stream: Stream, groups: &[Group], calls: &[Part], windowing: &Windowing) -> Stream {
         let keys = groups.iter().filter_map(|group| match group {
             Group::Key(key) => Some(key),
             Group::Window(_) => None,
@@ -188,7 +185,7 @@ impl Lowering<'_> {
         stream: Stream,
         outputs: &DFSchemaRef,
         groups: Vec<Group>,
-        calls: Vec<(Expr, Phase)>,
+        calls: Vec<Part>,
         windowing: Windowing,
     ) -> Result<Stream> {
         let input = self.schema(&stream).clone();

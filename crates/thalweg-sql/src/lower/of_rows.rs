@@ -50,6 +50,7 @@ use thalweg_plan::{
 
 use super::{
     Hidden, Lowering,
+    aggregate::Part,
     beside::{columns_of, over_others, reads, under_names},
     join::{Conditions, both},
     stream::{Slot, Stream, WindowColumn},
@@ -208,7 +209,7 @@ impl Lowering<'_> {
         join: &logical_plan::Join,
         by: &[&Expr],
         calls: Vec<AggregateCall>,
-    ) -> Result<Option<(Wanted, Vec<(Expr, Phase)>)>> {
+    ) -> Result<Option<(Wanted, Vec<Part>)>> {
         let is_eager = self.eager.is_some() || self.feeds_eager;
         let Some(states) = self.states.filter(|_| !is_eager && self.plan.settings.float_sum == FloatSum::Exact) else {
             return Ok(None);
