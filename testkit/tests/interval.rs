@@ -519,8 +519,7 @@ fn aggregates_of_the_pairs_of_several_rows_are_what_nested_loops_say() {
         let streams = &streams.each_ref();
         let with_floats = sql(&format!("{more}, {floats}"));
         // Distinct values are no small state, so that pairs are put together for it.
-        let of_pairs =
-            format!("{with_floats}").replacen("SELECT ", "SELECT count(DISTINCT b.id) + count(DISTINCT a.id) * 0, ", 1);
+        let of_pairs = with_floats.replacen("SELECT ", "SELECT count(DISTINCT b.id) + count(DISTINCT a.id) * 0, ", 1);
         let mut of_pairs = run(streams, allowed, &of_pairs, variants(seed)[0]).0;
         of_pairs.iter_mut().for_each(|row| drop(row.drain(..row.find(" | ").unwrap() + 3)));
         of_pairs.sort();
