@@ -8,7 +8,8 @@
 //!
 //! As in the paper three have a state: a join, an aggregate, and another one. Its drawing (figure 8) is not in the text there is: what they
 //! compute is ours. A telephone that is far away a minute later may be two with one number. Both sides of the join take the same
-//! rows, which are read once, and the filter behind it becomes a part of it.
+//! rows, which are read once, and the filter behind it becomes a part of it. The caller is that of the other call, which is the same: blocks of
+//! the call itself would be counted for each call, and there would be no pairs.
 
 use std::rc::Rc;
 
@@ -44,7 +45,7 @@ SELECT window_start, region, sum(pairs) AS pairs, max(farthest) AS farthest FROM
   SELECT window_start, window_end, block % 16 AS region, pairs, farthest FROM (
     SELECT window_start, window_end, block, count(*) AS pairs, max(distance) AS farthest FROM TUMBLE((
       SELECT ts, caller / 100 AS block, distance FROM (
-        SELECT a.ts, a.caller, (a.x - b.x) * (a.x - b.x) + (a.y - b.y) * (a.y - b.y) AS distance
+        SELECT a.ts, b.caller, (a.x - b.x) * (a.x - b.x) + (a.y - b.y) * (a.y - b.y) AS distance
         FROM lasting a JOIN lasting b ON a.caller = b.caller AND b.ts >= a.ts - INTERVAL '1' MINUTE AND b.ts < a.ts
       ) WHERE distance > 6400
     ), ts, INTERVAL '1' MINUTE)

@@ -133,10 +133,12 @@ impl Lowering<'_> {
         let joined = joined(&aggregate.input, groups.iter_mut().chain(&mut calls).collect());
         let joined = joined.map_err(|error| diagnose::planning(error, self.words))?;
         let Some(Joined { join, window }) = joined else { return Ok(None) };
-        for join in [join, &turned(join)] {
+        for (join, is_turned) in [(join, false), (&turned(join), true)] {
             let keeps_left = matches!(join.join_type, JoinType::Inner | JoinType::Left);
+            let has_time = !is_turned || join.join_type == JoinType::Left;
             if keeps_left
-                && let Some(stream) = self.of_left_rows(aggregate, join, window.as_ref(), (&groups, &calls))?
+                && let Some(stream) =
+                    self.of_left_rows(aggregate, (join, has_time), window.as_ref(), (&groups, &calls))?
             {
                 return Ok(Some(stream));
             }
@@ -147,7 +149,7 @@ impl Lowering<'_> {
     fn of_left_rows(
         &mut self,
         aggregate: &logical_plan::Aggregate,
-        join: &logical_plan::Join,
+        (join, has_time): (&logical_plan::Join, bool),
         window: Option<&InWindows<'_>>,
         (groups, calls): (&[Expr], &[Expr]),
     ) -> Result<Option<Stream>> {
@@ -168,7 +170,7 @@ impl Lowering<'_> {
                 let wanted = Wanted { groups: groups.to_vec(), calls, columns: Arc::clone(&aggregate.schema) };
                 self.over_rows(join, wanted)?
             }
-            false => self.of_states(aggregate, join, window, (groups, calls))?,
+            false => self.of_states(aggregate, (join, has_time), window, (groups, calls))?,
         };
         if stream.is_none() {
             self.plan = before;
@@ -176,11 +178,11 @@ impl Lowering<'_> {
         Ok(stream)
     }
 
-    /// The aggregate over the states of each row of the left side.
+    /// The aggregate over the states of each row of the left side, whose event time is that of pairs or not.
     fn of_states(
         &mut self,
         aggregate: &logical_plan::Aggregate,
-        join: &logical_plan::Join,
+        (join, has_time): (&logical_plan::Join, bool),
         window: Option<&InWindows<'_>>,
         (groups, calls): (&[Expr], Vec<AggregateCall>),
     ) -> Result<Option<Stream>> {
@@ -188,6 +190,11 @@ impl Lowering<'_> {
         let Some((wanted, merged)) = self.states(join, &by, calls)? else { return Ok(None) };
         let states = self.with_positions(false, |lowering| lowering.over_rows(join, wanted))?;
         let Some(mut states) = states else { return Ok(None) };
+        let time = self.schema(&states).time.map(Slot::Column);
+        // Pairs have one time, whatever is asked of them.
+        if !has_time && by.iter().any(|part| states.slots_in(part).any(|slot| Some(slot) == time)) {
+            return Ok(None);
+        }
         if let Some(InWindows { node, time }) = window {
             let time = states.slot_of(time).and_then(Slot::column);
             // Who windows by another time is told so where pairs are put together.

@@ -219,7 +219,11 @@ impl Places {
             Some("Sink") => self.insert.as_ref().map(|target| target.insert.table.at),
             Some("Filter") => self.only(&["WHERE", "HAVING"]),
             Some("Aggregate") => self.only(&["GROUP"]).or_else(|| self.only(&["SELECT"])),
-            Some("Over") => self.only(&["OVER"]).or_else(|| self.only(&["WINDOW"])),
+            // Without either it is a join, or what is grouped behind one.
+            Some("Over") => {
+                let clauses = ["OVER", "WINDOW", "JOIN", "GROUP"];
+                clauses.iter().find_map(|clause| self.only(&[clause]))
+            }
             Some("IntervalJoin") => self.only(&["JOIN"]),
             Some("Sort") => self.only(&["ORDER"]),
             Some("Limit") => self.only(&["LIMIT", "OFFSET"]),

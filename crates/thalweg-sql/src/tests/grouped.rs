@@ -112,7 +112,8 @@ fn groups_of_several_rows_of_one_side_need_no_pairs_where_states_are_small() {
     for query in [
         joined("sum(f.delay)", "", "s.origin"),
         joined("sum(f.delay)", "", "s.ts") + " EMIT EAGER",
-        in_windows("sum(delay)", "u", "window_end") + " EMIT EAGER",
+        in_windows("sum(delay)", "u", "window_end"),
+        joined("sum(s.delay)", "", "f.ts, f.delay"),
     ] {
         let refused = plan("SET 'parallelism' = '1'", &query).unwrap_err();
         assert_eq!(refused.to_string(), run(&mut session(), &query).unwrap_err().to_string(), "{query}");
