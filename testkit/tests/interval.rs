@@ -461,7 +461,8 @@ fn aggregates_of_the_pairs_of_several_rows_are_what_nested_loops_say() {
         };
         // Of floats that are far apart, and of what has no totals.
         let floats =
-            "sum(b.v / 3.0e0 * power(10.0e0, b.id % 40)), avg(b.v / 7.0e0), stddev(b.v), bool_or(b.b), min(b.s)";
+            "sum(b.v / 3.0e0 * power(10.0e0, b.id % 40)), avg(b.v / 7.0e0), stddev(b.v), bool_or(b.b), min(b.s), sum(b.p),
+                      any_value(b.v), bit_xor(b.v), var_pop(b.v), corr(a.v, b.v), regr_slope(b.v, b.id), regr_count(b.v, b.id), covar_pop(b.id, b.v)";
         let sides = if is_turned { ["b", "a"] } else { ["a", "b"] };
         let kind = match (is_outer, is_turned) {
             (false, _) => "JOIN",

@@ -17,9 +17,12 @@ pub(super) struct First(pub Arc<dyn Aggregate>);
 #[derive(Debug)]
 pub(super) struct Second(pub Arc<dyn Aggregate>);
 
-struct FirstAccumulator(Box<dyn Accumulator>, Vec<FieldRef>);
-
-struct SecondAccumulator(Box<dyn Accumulator>);
+/// One of them at work.
+struct Phased {
+    inner: Box<dyn Accumulator>,
+    /// The columns of states, if these are its results.
+    gives: Option<Vec<FieldRef>>,
+}
 
 /// The columns of states as one.
 fn structured(state: Vec<FieldRef>, columns: Vec<ArrayRef>) -> Result<ArrayRef> {
@@ -40,7 +43,7 @@ impl Aggregate for First {
     }
 
     fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(FirstAccumulator(self.0.accumulator()?, self.0.state()?)))
+        Ok(Box::new(Phased { inner: self.0.accumulator()?, gives: Some(self.0.state()?) }))
     }
 
     fn totals(&self) -> Option<&dyn Totals> {
@@ -86,11 +89,11 @@ impl Aggregate for Second {
     }
 
     fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(SecondAccumulator(self.0.accumulator()?)))
+        Ok(Box::new(Phased { inner: self.0.accumulator()?, gives: None }))
     }
 }
 
-impl Accumulator for FirstAccumulator {
+impl Accumulator for Phased {
     fn update(
         &mut self,
         arguments: &[ArrayRef],
@@ -98,7 +101,16 @@ impl Accumulator for FirstAccumulator {
         groups: &[u32],
         count: usize,
     ) -> Result<()> {
-        self.0.update(arguments, filter, groups, count)
+        if self.gives.is_some() {
+            return self.inner.update(arguments, filter, groups, count);
+        }
+        let ([states], None) = (arguments, filter) else {
+            return Err(Error::bug("a second phase takes one column of states, and all of them"));
+        };
+        match states.as_struct_opt() {
+            Some(states) => self.inner.merge(states.columns(), groups, count),
+            None => self.inner.merge(std::slice::from_ref(states), groups, count),
+        }
     }
 
     fn update_one(
@@ -109,81 +121,40 @@ impl Accumulator for FirstAccumulator {
         rows: usize,
         count: usize,
     ) -> Result<()> {
-        self.0.update_one(arguments, filter, group, rows, count)
-    }
-
-    fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
-        self.0.merge(states, groups, count)
-    }
-
-    fn can_absorb(&self) -> bool {
-        self.0.can_absorb()
-    }
-
-    fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
-        self.0.absorb(other, groups, count)
-    }
-
-    fn as_any(&self) -> Option<&dyn Any> {
-        self.0.as_any()
-    }
-
-    fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
-        self.0.take_state()
-    }
-
-    fn take_result(&mut self) -> Result<ArrayRef> {
-        let state = self.0.take_state()?;
-        structured(self.1.clone(), state)
-    }
-
-    fn bytes(&self) -> usize {
-        self.0.bytes()
-    }
-}
-
-impl Accumulator for SecondAccumulator {
-    fn update(
-        &mut self,
-        arguments: &[ArrayRef],
-        filter: Option<&BooleanArray>,
-        groups: &[u32],
-        count: usize,
-    ) -> Result<()> {
-        let ([states], None) = (arguments, filter) else {
-            return Err(Error::bug("a second phase takes one column of states, and all of them"));
-        };
-        match states.as_struct_opt() {
-            Some(states) => self.0.merge(states.columns(), groups, count),
-            None => self.0.merge(std::slice::from_ref(states), groups, count),
+        match self.gives {
+            Some(_) => self.inner.update_one(arguments, filter, group, rows, count),
+            None => self.update(arguments, filter, &vec![group; rows], count),
         }
     }
 
     fn merge(&mut self, states: &[ArrayRef], groups: &[u32], count: usize) -> Result<()> {
-        self.0.merge(states, groups, count)
+        self.inner.merge(states, groups, count)
     }
 
     fn can_absorb(&self) -> bool {
-        self.0.can_absorb()
+        self.inner.can_absorb()
     }
 
     fn absorb(&mut self, other: &dyn Accumulator, groups: &[u32], count: usize) -> Result<()> {
-        self.0.absorb(other, groups, count)
+        self.inner.absorb(other, groups, count)
     }
 
     fn as_any(&self) -> Option<&dyn Any> {
-        self.0.as_any()
+        self.inner.as_any()
     }
 
     fn take_state(&mut self) -> Result<Vec<ArrayRef>> {
-        self.0.take_state()
+        self.inner.take_state()
     }
 
     fn take_result(&mut self) -> Result<ArrayRef> {
-        self.0.take_result()
+        match &self.gives {
+            Some(columns) => structured(columns.clone(), self.inner.take_state()?),
+            None => self.inner.take_result(),
+        }
     }
 
     fn bytes(&self) -> usize {
-        self.0.bytes()
+        self.inner.bytes()
     }
 }
