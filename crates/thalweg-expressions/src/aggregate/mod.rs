@@ -169,7 +169,7 @@ fn in_phases(call: &AggregateCall, input: &DFSchema, exact_floats: bool, native:
         }
         Phase::First { result } => {
             let given = arguments(name, params, input)?;
-            let function = Arc::new(phases::First(find(&kinds_of(&given, input)?, result)?));
+            let function = Arc::new(phases::First::new(find(&kinds_of(&given, input)?, result)?)?);
             let filter = filter(name, params).map(|filter| compile(&filter, input)).transpose()?;
             Call { function, arguments: compile_all(&given, input)?, filter }
         }

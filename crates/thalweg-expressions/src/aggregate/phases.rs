@@ -3,7 +3,7 @@
 use std::{any::Any, sync::Arc};
 
 use arrow_array::{ArrayRef, BooleanArray, StructArray, cast::AsArray};
-use arrow_schema::{DataType, FieldRef};
+use arrow_schema::{DataType, FieldRef, Fields};
 use thalweg_core::{
     Error, Result,
     aggregate::{Accumulator, Aggregate, Amounts, Exactness, Totals},
@@ -11,7 +11,11 @@ use thalweg_core::{
 
 /// The first phase: an aggregate whose results are the states of another one, which are no results.
 #[derive(Debug)]
-pub(super) struct First(pub Arc<dyn Aggregate>);
+pub(super) struct First {
+    inner: Arc<dyn Aggregate>,
+    /// The columns of its states.
+    columns: Fields,
+}
 
 /// The second phase: an aggregate whose argument is such a column of states.
 #[derive(Debug)]
@@ -21,57 +25,65 @@ pub(super) struct Second(pub Arc<dyn Aggregate>);
 struct Phased {
     inner: Box<dyn Accumulator>,
     /// The columns of states, if these are its results.
-    gives: Option<Vec<FieldRef>>,
+    gives: Option<Fields>,
 }
 
 /// The columns of states as one.
-fn structured(state: Vec<FieldRef>, columns: Vec<ArrayRef>) -> Result<ArrayRef> {
-    Ok(Arc::new(StructArray::try_new(state.into(), columns, None)?))
+fn structured(columns: &Fields, state: Vec<ArrayRef>) -> Result<ArrayRef> {
+    Ok(Arc::new(StructArray::try_new(columns.clone(), state, None)?))
 }
 
 impl Aggregate for First {
     fn output(&self) -> DataType {
-        DataType::Struct(self.0.state().unwrap_or_default().into())
+        DataType::Struct(self.columns.clone())
     }
 
     fn state(&self) -> Result<Vec<FieldRef>> {
-        self.0.state()
+        self.inner.state()
     }
 
     fn exactness(&self) -> Exactness {
-        self.0.exactness()
+        self.inner.exactness()
     }
 
     fn accumulator(&self) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(Phased { inner: self.0.accumulator()?, gives: Some(self.0.state()?) }))
+        Ok(Box::new(Phased { inner: self.inner.accumulator()?, gives: Some(self.columns.clone()) }))
     }
 
     fn totals(&self) -> Option<&dyn Totals> {
-        self.0.totals().map(|_| self as &dyn Totals)
+        self.inner.totals().map(|_| self as &dyn Totals)
     }
 }
 
 impl First {
-    fn inner(&self) -> Result<&dyn Totals> {
-        self.0.totals().ok_or_else(|| Error::bug("an aggregate has no totals any more"))
+    /// That of an aggregate.
+    ///
+    /// Errors: what the aggregate says of its state.
+    pub(super) fn new(inner: Arc<dyn Aggregate>) -> Result<Self> {
+        let columns = inner.state()?.into();
+        Ok(Self { inner, columns })
+    }
+
+    fn sums(&self) -> Result<&dyn Totals> {
+        self.inner.totals().ok_or_else(|| Error::bug("an aggregate has no totals any more"))
     }
 }
 
 impl Totals for First {
     fn amounts(&self, arguments: &[ArrayRef], filter: Option<&BooleanArray>, rows: usize) -> Result<Amounts> {
-        self.inner()?.amounts(arguments, filter, rows)
+        self.sums()?.amounts(arguments, filter, rows)
     }
 
     fn are_narrow(&self) -> bool {
-        self.0.totals().is_some_and(Totals::are_narrow)
+        self.inner.totals().is_some_and(Totals::are_narrow)
     }
 
     fn states(&self, counts: &[u64], sums: &[i128]) -> Result<Vec<ArrayRef>> {
-        self.inner()?.states(counts, sums)
+        self.sums()?.states(counts, sums)
     }
 
     fn results(&self, counts: &[u64], sums: &[i128]) -> Result<Option<ArrayRef>> {
-        structured(self.0.state()?, self.states(counts, sums)?).map(Some)
+        structured(&self.columns, self.states(counts, sums)?).map(Some)
     }
 }
 
@@ -149,7 +161,7 @@ impl Accumulator for Phased {
 
     fn take_result(&mut self) -> Result<ArrayRef> {
         match &self.gives {
-            Some(columns) => structured(columns.clone(), self.inner.take_state()?),
+            Some(columns) => structured(columns, self.inner.take_state()?),
             None => self.inner.take_result(),
         }
     }

@@ -14,7 +14,8 @@
 //! * [`join`], [`distance`]: pairs of rows whose event times lie close to each other
 //! * [`last`]: the last row of another stream, for each row
 //! * [`eager`]: results that come out before they are final
-//! * [`of_rows`]: GROUP BY over a join whose groups are rows of one side, which columns tell apart that are [`unique`]
+//! * [`of_rows`]: GROUP BY over a join ([`joined`]) whose groups are of one side: its rows, which columns tell apart that are [`unique`], or several
+//!   of them, of which there are states
 //! * [`beside`]: another stream beside a base, as both of these need it
 //! * [`names`]: names of columns that nobody named
 
@@ -23,6 +24,7 @@ mod beside;
 mod distance;
 mod eager;
 mod join;
+mod joined;
 mod last;
 mod lost;
 mod names;

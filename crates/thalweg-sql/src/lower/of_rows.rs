@@ -33,13 +33,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use arrow_schema::{DataType, Field, FieldRef};
-use datafusion_common::{
-    Column, DFSchema, DFSchemaRef, JoinType, TableReference,
-    tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion},
-};
-use datafusion_expr::{
-    Expr, ExprSchemable, LogicalPlan, expr::AggregateFunction, lit, logical_plan, utils::conjunction, when,
-};
+use datafusion_common::{Column, DFSchema, DFSchemaRef, JoinType, TableReference};
+use datafusion_expr::{Expr, ExprSchemable, expr::AggregateFunction, lit, logical_plan, utils::conjunction, when};
 use datafusion_functions_aggregate::count::count_udaf;
 use thalweg_core::{Error, Result};
 use thalweg_plan::{
@@ -53,11 +48,12 @@ use super::{
     aggregate::Part,
     beside::{columns_of, over_others, reads, under_names},
     join::{Conditions, both},
-    stream::{Slot, Stream, WindowColumn},
+    joined::{InWindows, Joined, is_of_window, joined, the_window},
+    stream::{Slot, Stream},
     unique::unique,
     window::window_fields,
 };
-use crate::{diagnose, last::LastNode, over, windowing::WindowNode};
+use crate::{diagnose, over};
 
 /// The frames that are looked at, in this order.
 const OTHERS: usize = 0;
@@ -388,81 +384,6 @@ impl Lowering<'_> {
         let chosen = chosen.map_err(|error| diagnose::planning(error, self.words))?;
         self.project(stream, &chosen, &logical, Hidden::Keep)
     }
-}
-
-/// The join whose rows are aggregated, perhaps in windows.
-struct Joined<'a> {
-    join: &'a logical_plan::Join,
-    window: Option<InWindows<'a>>,
-}
-
-/// The windows in which pairs are aggregated, and their time over the columns of the join.
-struct InWindows<'a> {
-    node: &'a WindowNode,
-    time: Expr,
-}
-
-/// Whose the columns of windows are.
-fn the_window() -> TableReference {
-    TableReference::bare("the window")
-}
-
-/// Whether a column is one of theirs.
-fn is_of_window(column: &Column) -> bool {
-    column.relation.as_ref() == Some(&the_window())
-}
-
-/// The join whose rows are aggregated, and these expressions over its columns and those of [`the_window`]; none if what is computed in between
-/// is another thing each time.
-fn joined<'a>(
-    input: &'a LogicalPlan,
-    mut expressions: Vec<&mut Expr>,
-) -> datafusion_common::Result<Option<Joined<'a>>> {
-    let (below, computed): (&LogicalPlan, Vec<Expr>) = match input {
-        LogicalPlan::Join(join) => {
-            let is_kind = matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right);
-            let is_one = is_kind && LastNode::of(&join.right).is_none();
-            return Ok(is_one.then_some(Joined { join, window: None }));
-        }
-        LogicalPlan::Projection(projection) if !projection.expr.iter().any(Expr::is_volatile) => {
-            let computed = projection.expr.iter().map(|part| part.clone().unalias_nested().data);
-            (&projection.input, computed.collect())
-        }
-        LogicalPlan::SubqueryAlias(alias) => {
-            (&alias.input, alias.input.schema().columns().into_iter().map(Expr::Column).collect())
-        }
-        LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<WindowNode>() {
-            // Where they begin is for all rows to say.
-            Some(node) if !node.from_first_row => {
-                let own = WindowColumn::ALL.map(|column| Column::new(Some(the_window()), column.name()));
-                let computed = node.input.schema().columns().into_iter().chain(own).map(Expr::Column);
-                over_below(input, &computed.collect::<Vec<_>>(), &mut expressions)?;
-                let mut time = node.time.clone();
-                let all = expressions.into_iter().chain([&mut time]).collect();
-                let below = joined(&node.input, all)?.filter(|below| below.window.is_none());
-                return Ok(below.map(|below| Joined { window: Some(InWindows { node, time }), ..below }));
-            }
-            _ => return Ok(None),
-        },
-        _ => return Ok(None),
-    };
-    over_below(input, &computed, &mut expressions)?;
-    joined(below, expressions)
-}
-
-/// Puts what is computed for each column of a node in place of the column.
-fn over_below(node: &LogicalPlan, computed: &[Expr], expressions: &mut [&mut Expr]) -> datafusion_common::Result<()> {
-    for expression in expressions {
-        let over_below = std::mem::take(*expression).transform(|part| match &part {
-            Expr::Column(column) => Ok(match node.schema().maybe_index_of_column(column) {
-                Some(number) => Transformed::new(computed[number].clone(), true, TreeNodeRecursion::Jump),
-                None => Transformed::no(part),
-            }),
-            _ => Ok(Transformed::no(part)),
-        });
-        **expression = over_below.data()?;
-    }
-    Ok(())
 }
 
 /// The same join, whose sides have changed places.
