@@ -134,6 +134,13 @@ impl Sweep {
         due.leave(&mut self.rows);
     }
 
+    /// Takes rows which are put behind those that are here.
+    pub fn put_some(&mut self, put: impl FnOnce(&mut Vec<Entry>)) {
+        let before = self.rows.len();
+        put(&mut self.rows);
+        self.grown += self.rows.len() - before;
+    }
+
     /// Gives all rows away.
     pub fn give(&mut self, others: &mut Due) {
         others.take(&mut self.rows);

@@ -70,6 +70,9 @@ impl Answers {
     /// Where the aggregates lie that were last given for each row, if some were. They are not marked any more.
     pub fn given(&mut self, bases: &[Entry]) -> Vec<Option<At>> {
         let runs = &mut self.runs;
+        if runs.rows() == 0 {
+            return vec![None; bases.len()];
+        }
         let given = bases.iter().enumerate().map(|(number, base)| {
             runs.prefetch(|ahead| Some(bases.get(number + ahead)?.key));
             let row = runs.get(base)?;

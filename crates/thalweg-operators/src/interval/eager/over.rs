@@ -168,9 +168,9 @@ impl EagerOver {
         if lines.rows() > 0 {
             lines.take_all(due);
         }
-        take_before(pending, reached.0, |row| due.copy(&[row]));
         sweep.put(due);
-        take_before(unanswered, settled.0, |row| ready.push(row));
+        sweep.put_some(|rows| take_before(pending, reached.0, rows));
+        take_before(unanswered, settled.0, ready);
         sorter.sort_rows(ready, By::Time, |rows| hashes(kept, rows))?;
         over.is_swept = ready.is_empty() || sweep.look(ready, asked, kept, chunk)?;
         Ok(over.is_swept)
@@ -183,7 +183,7 @@ impl EagerOver {
             Timestamp::MAX => std::mem::take(&mut self.pending),
             end => {
                 let mut rows = Vec::new();
-                take_before(&mut self.pending, end.0, |row| rows.push(row));
+                take_before(&mut self.pending, end.0, &mut rows);
                 rows
             }
         };
@@ -270,7 +270,7 @@ impl EagerOver {
         }
         // Later rows are seen by none of them, and are appended once rows of other inputs that are before them are there.
         self.insert(self.over.reached)?;
-        take_before(&mut self.unanswered, end, |row| next.push(row));
+        take_before(&mut self.unanswered, end, &mut next);
         if self.changes_from < end {
             self.mark();
         }
@@ -337,6 +337,11 @@ impl EagerOver {
     /// Has what is new of some rows' results go out: this was given for them before, and these are found now, aggregates and columns
     /// that are corrected.
     fn give(&mut self, bases: &[Entry], given: &[Option<At>], found: Vec<ArrayRef>) -> Result<()> {
+        // Nothing changes what is final when it is first given.
+        let end = self.over.final_before().0;
+        if self.answers.rows() == 0 && bases.iter().all(|base| base.time < end) {
+            return self.give_once(bases, found);
+        }
         let Self { over, answers, corrections, outbox, watched, .. } = self;
         let changes = Changes::of(given, &found, answers)?;
         if changes.rows.is_empty() {
@@ -355,8 +360,6 @@ impl EagerOver {
         }
         let ops: Vec<Op> = changes.rows.iter().map(|(op, _)| *op).collect();
         outbox.put(columns, &ops, &over.output, over.batch_rows)?;
-        // Nothing changes what is final when it is first given.
-        let end = over.final_before().0;
         let is_gone = |row: usize| given[row].is_none() && bases[row].time < end;
         for row in (0..bases.len()).filter(|row| is_gone(*row)) {
             watched.leave(bases[row].at);
@@ -372,6 +375,23 @@ impl EagerOver {
         };
         let new: Vec<Entry> = new.iter().map(|row| bases[*row as usize]).collect();
         answers.put(&new, given);
+        Ok(())
+    }
+
+    /// Has some rows' results go out, which had none before, and which nothing changes any more.
+    fn give_once(&mut self, bases: &[Entry], mut found: Vec<ArrayRef>) -> Result<()> {
+        let Self { over, corrections, outbox, watched, .. } = self;
+        let places: Vec<At> = bases.iter().map(|entry| entry.at).collect();
+        let mut columns = passed(bases, &places, &over.asked, &over.kept, &over.output)?;
+        let corrected = corrections.as_ref().map_or(&[][..], Corrections::columns);
+        let latest = found.split_off(found.len() - corrected.len());
+        for (number, column) in corrected.iter().zip(latest) {
+            columns[*number] = column;
+        }
+        columns.extend(found);
+        outbox.put_new(columns, bases.len(), &over.output, over.batch_rows)?;
+        places.iter().for_each(|at| watched.leave(*at));
+        over.kept.release_all(places);
         Ok(())
     }
 
@@ -411,14 +431,21 @@ impl EagerOver {
     }
 }
 
-/// Takes the rows before this time away from others, which stay in their order. Nobody could foretell a branch here.
-fn take_before(rows: &mut Vec<Entry>, end: i64, mut taken: impl FnMut(Entry)) {
-    let before = rows.iter().filter(|row| row.time < end).count();
-    match before {
-        0 => {}
-        all if all == rows.len() => rows.drain(..).for_each(taken),
-        _ => rows.extract_if(.., |row| row.time < end).for_each(&mut taken),
+/// Takes the rows before this time away from others, which stay in their order. Rows of either kind follow each other, as a rule.
+fn take_before(rows: &mut Vec<Entry>, end: i64, taken: &mut Vec<Entry>) {
+    let (mut next, mut stay) = (0, 0);
+    while next < rows.len() {
+        let goes = |row: &Entry| row.time < end;
+        let gone = rows[next..].iter().take_while(|row| goes(row)).count();
+        taken.extend_from_slice(&rows[next..next + gone]);
+        next += gone;
+        let others = rows[next..].iter().take_while(|row| !goes(row)).count();
+        if stay < next {
+            rows.copy_within(next..next + others, stay);
+        }
+        (next, stay) = (next + others, stay + others);
     }
+    rows.truncate(stay);
 }
 
 impl Operator for EagerOver {
