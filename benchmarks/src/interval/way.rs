@@ -87,7 +87,8 @@ impl Way {
         let several = joiners.iter().filter(|joiners| **joiners > 1);
         let ablations = several.flat_map(|joiners| ABLATIONS.map(|one| Self::of(one, *joiners)));
         let eager = ALGORITHMS.map(|one| Self { mode: Mode::Eager, ..Self::of(one, cores()) });
-        let ours = [(1, Mode::Final), (1, Mode::Eager), (cores(), Mode::Final), (JOINERS, Mode::Final)];
+        let eager_ours = one_and_all().into_iter().map(|joiners| (joiners, Mode::Eager));
+        let ours = [(1, Mode::Final), (cores(), Mode::Final), (JOINERS, Mode::Final)].into_iter().chain(eager_ours);
         let ours = ours.map(|(joiners, mode)| Self::of_engine(ENGINE, joiners, mode));
         let any_order = [cores(), JOINERS].map(|joiners| Self::of_engine(ANY_ORDER, joiners, Mode::Final));
         let row_by_row = one_and_all().into_iter().flat_map(|joiners| {
