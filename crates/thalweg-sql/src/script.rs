@@ -144,6 +144,12 @@ impl Words {
         Some(span(found[0].span))
     }
 
+    /// Whether a table of this name stands behind UNION, as in a window.
+    pub fn is_in_union(&self, name: &str) -> bool {
+        let is_name = |token: &TokenWithSpan| identifier(&token.token).is_some_and(|word| word.value == name);
+        self.tokens.windows(2).any(|pair| is_word(&pair[0], "UNION") && is_name(&pair[1]))
+    }
+
     /// Where a run of keywords is first written behind a place, outside of parentheses that open there.
     pub fn find_behind(&self, place: Span, keywords: &str) -> Option<Span> {
         let keywords: Vec<_> = keywords.split(' ').collect();

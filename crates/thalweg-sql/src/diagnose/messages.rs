@@ -140,6 +140,11 @@ pub(super) fn plan_message(message: &str, words: &Words, place: Option<Span>) ->
             .with_hint("compare it with something: x > 0")
             .at(place.unwrap_or(words.start()));
     }
+    if message.contains("'abs' expects") && ["Interval", "Duration"].iter().any(|span| message.contains(span)) {
+        return Error::query("abs takes a number, and a span of time is none")
+            .with_hint("write both bounds: b.ts BETWEEN a.ts - INTERVAL '1' SECOND AND a.ts + INTERVAL '1' SECOND")
+            .at(place.unwrap_or(words.start()));
+    }
     let is_wrong = |clause: &&str| ["to be", "must be"].iter().any(|be| message.contains(&format!("{clause} {be}")));
     if let Some(clause) = ["LIMIT", "OFFSET"].into_iter().find(is_wrong) {
         return no_number(clause, words);
@@ -156,9 +161,12 @@ pub(super) fn plan_message(message: &str, words: &Words, place: Option<Span>) ->
             .at(at);
     }
     if let Some((pair, _)) = between(message, "Cannot coerce arithmetic expression ", " to valid types") {
-        return Error::query(format!("cannot compute {}", flink_words(pair)))
-            .with_hint("cast one side: CAST(x AS DOUBLE)")
-            .at(at);
+        let pair = flink_words(pair);
+        let hint = match pair.contains("TIMESTAMP") {
+            true => "write a span of time as an interval: ts + INTERVAL '1' MINUTE",
+            false => "cast one side: CAST(x AS DOUBLE)",
+        };
+        return Error::query(format!("cannot compute {pair}")).with_hint(hint).at(at);
     }
     if let Some((pair, _)) = between(message, "temporal operation ", ": ") {
         return Error::query(format!(

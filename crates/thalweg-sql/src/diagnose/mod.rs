@@ -195,7 +195,7 @@ fn schema(error: SchemaError, words: &Words, place: Option<Span>) -> Error {
             let is_limit = |clause: &&str| valid_fields.is_empty() && words.find_no_number(clause) == Some(at);
             match ["LIMIT", "OFFSET"].into_iter().find(is_limit) {
                 Some(clause) => no_number(clause, words),
-                None => column_not_found(&field, &valid_fields).at(at),
+                None => column_not_found(&field, &valid_fields, words).at(at),
             }
         }
         SchemaError::AmbiguousReference { field } => {
@@ -225,7 +225,7 @@ fn two_columns(name: &str) -> Error {
     Error::query(format!("two columns are named \"{name}\"")).with_hint("name one of them anew with AS")
 }
 
-fn column_not_found(field: &Column, valid: &[Column]) -> Error {
+fn column_not_found(field: &Column, valid: &[Column], words: &Words) -> Error {
     let table = field.relation.as_ref().map(TableReference::table);
     let tables = || valid.iter().filter_map(|c| c.relation.as_ref().map(TableReference::table));
     if let Some(table) = table
@@ -238,7 +238,13 @@ fn column_not_found(field: &Column, valid: &[Column]) -> Error {
             return error.with_hint(known("columns", others));
         }
         let error = Error::query(format!("table \"{table}\" of column \"{}\" is not in FROM", field.name));
-        return error.with_hint(known("tables", tables()));
+        return match words.is_in_union(table) {
+            true => error.with_hint(format!(
+                "rows of the UNION of a window have the names of its stream's columns: write \"{}\" alone",
+                field.name
+            )),
+            false => error.with_hint(known("tables", tables())),
+        };
     }
     let here = valid.iter().filter(|c| table.is_none() || c.relation.as_ref().map(TableReference::table) == table);
     let error = Error::query(format!("column \"{}\" not found", field.name));

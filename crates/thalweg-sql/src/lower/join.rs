@@ -50,7 +50,8 @@ impl Lowering<'_> {
         let (Some(distance), Some(left_time), Some(right_time)) =
             (conditions.bounds.distance(), left_schema.time, right_schema.time)
         else {
-            return Err(self.unbounded(&left, &right));
+            let has_none = join.on.is_empty() && join.filter.is_none();
+            return Err(self.unbounded(&left, &right, kind, (!has_none).then_some(conditions.bounds)));
         };
         let schema = self.joined(kind, &left_schema, &right_schema, [left_time, right_time]);
         let pair = self.pair(&left_schema, &right_schema, JoinKind::Inner);
@@ -214,8 +215,8 @@ impl Lowering<'_> {
             .at(self.place_of_join(right))
     }
 
-    /// The refusal of a join whose rows would have to wait for ever.
-    fn unbounded(&self, left: &Stream, right: &Stream) -> Error {
+    /// The refusal of a join whose rows would have to wait for ever: these bounds are known, if there is a condition at all.
+    fn unbounded(&self, left: &Stream, right: &Stream, of_kind: JoinKind, bounds: Option<Bounds>) -> Error {
         let error = Error::query(
             "a join of streams needs bounds on both event times: else each row would have to wait for partners for ever",
         );
@@ -256,11 +257,18 @@ impl Lowering<'_> {
         {
             b = format!("b.{column}");
         }
+        let both = format!("{b} BETWEEN {a} - INTERVAL '1' MINUTE AND {a} + INTERVAL '1' MINUTE");
+        let needed = match bounds.map(Bounds::ends) {
+            Some((Some(_), None)) => format!("AND {b} <= {a} + INTERVAL '1' MINUTE"),
+            Some((None, Some(_))) => format!("AND {b} >= {a} - INTERVAL '1' MINUTE"),
+            None if self.words.find_keywords("WHERE").is_none() => format!("WHERE {both}"),
+            _ => format!("AND {both}"),
+        };
+        // WHERE would look at what the join gives.
+        let is_outer = matches!(of_kind, JoinKind::Left | JoinKind::Right | JoinKind::Full);
+        let to = if is_outer && bounds.is_some() { " to the condition behind ON:" } else { "" };
         error
-            .with_hint(format!(
-                "add AND {b} BETWEEN {a} - INTERVAL '1' MINUTE AND {a} + INTERVAL '1' MINUTE, \
-                 of the columns that carry the event times, as they are"
-            ))
+            .with_hint(format!("add{to} {needed}, of the columns that carry the event times, as they are"))
             .at(self.place_of_join(right))
     }
 

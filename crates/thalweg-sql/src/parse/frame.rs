@@ -12,6 +12,9 @@ use crate::{
 /// How many microseconds a unit has, in ROWS_RANGE.
 const UNITS: [(&str, i64); 4] = [("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000), ("d", 86_400_000_000)];
 
+/// What they are called in an interval.
+const INTERVAL_UNITS: [&str; 4] = ["SECOND", "MINUTE", "HOUR", "DAY"];
+
 const DAY: u64 = 86_400_000_000;
 
 /// As many microseconds an interval in seconds has at most.
@@ -45,6 +48,21 @@ pub(super) fn rewritten(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> 
                 .with_hint("leave the minus out, and write the other one of them")
                 .at(script::span(next.span)));
             }
+            Token::Word(_)
+                if is_word(next, "OPEN")
+                    && matches!(tokens.get(at + 1), Some(TokenWithSpan { token: Token::Number(..), .. })) =>
+            {
+                return Err(Error::query("OPEN stands before PRECEDING or FOLLOWING, behind the number")
+                    .with_hint("write 10s OPEN PRECEDING")
+                    .at(script::span(next.span)));
+            }
+            Token::Word(_)
+                if is_word(next, "CURRENT") && tokens.get(at + 1).is_none_or(|next| is_word(next, "AND")) =>
+            {
+                return Err(Error::query("CURRENT stands here alone")
+                    .with_hint("write CURRENT ROW")
+                    .at(script::span(next.span)));
+            }
             // Without end there is nothing to leave out.
             _ if is_word(next, "OPEN") && is_word(&tokens[at - 1], "UNBOUNDED") => at += 1,
             _ => {
@@ -54,6 +72,11 @@ pub(super) fn rewritten(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> 
         }
     }
     Ok(out)
+}
+
+/// What a unit of one letter is called in an interval, if it is one.
+pub(super) fn interval_unit(token: &TokenWithSpan) -> Option<&'static str> {
+    UNITS.iter().zip(INTERVAL_UNITS).find(|((unit, _), _)| is_word(token, unit)).map(|(_, name)| name)
 }
 
 fn has_unit(token: Option<&TokenWithSpan>) -> bool {
@@ -86,6 +109,17 @@ fn bound(digits: &str, tokens: &[TokenWithSpan], in_time: bool, is_start: bool) 
         return Err(Error::query("OPEN stands before PRECEDING or FOLLOWING, and neither stands here")
             .with_hint("write 10s OPEN PRECEDING")
             .at(script::span(at)));
+    }
+    if !in_time && has_unit(tokens.get(1)) {
+        return Err(Error::query("units of one letter belong to ROWS_RANGE: ROWS counts rows")
+            .with_hint(format!("write ROWS_RANGE for ROWS, or {digits} PRECEDING"))
+            .at(script::span(tokens[1].span)));
+    }
+    if tokens.get(taken).is_none_or(|next| is_word(next, "AND")) {
+        let written: String = tokens[..taken].iter().map(|token| token.token.to_string()).collect();
+        return Err(Error::query(format!("of {written} it is not said to which side of the row it lies"))
+            .with_hint(format!("write {written} PRECEDING, or {written} FOLLOWING"))
+            .at(script::first_line(&tokens[..taken])));
     }
     if !is_side(taken) {
         // The parser says what it expects.

@@ -112,6 +112,13 @@ impl Edit {
         let mut out = vec![name, token(Token::LParen, at)];
         let order = tokens.get(self.order + 2..self.on).unwrap_or_default();
         let end = order.len() - usize::from(order.last().is_some_and(|token| is_word(token, "ASC")));
+        let is_name = |token: &TokenWithSpan| matches!(token.token, Token::Word(_));
+        // It is a column of the table that is joined: who writes no table's name means that.
+        let table = &tokens[self.order - 1];
+        if end == 1 && is_name(&order[0]) && is_name(table) {
+            let at = order[0].span;
+            out.extend([token(table.token.clone(), at), token(Token::Period, at)]);
+        }
         out.extend_from_slice(&order[..end]);
         out.push(token(Token::RParen, at));
         out

@@ -163,7 +163,9 @@ pub(crate) fn statement(words: &Words) -> Result<Kind> {
         _ => Err(refuse::clause(words).unwrap_or_else(|| {
             const CLAUSES: [&str; 8] = ["FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "WITH"];
             let is_clause = |token: &TokenWithSpan| CLAUSES.iter().any(|clause| is_word(token, clause));
-            let near = |token: &TokenWithSpan| diagnose::near(&token.token.to_string(), CLAUSES.into_iter());
+            let near = |token: &TokenWithSpan| {
+                diagnose::near(&token.token.to_string(), CLAUSES.into_iter().chain(["WINDOW"]))
+            };
             // A clause that is misspelt was read as a name: SELECT v FORM t.
             let here = words.tokens.iter().position(|token| token.span == next.span).unwrap_or_default();
             let last = words.tokens[..here].last();
@@ -171,6 +173,13 @@ pub(crate) fn statement(words: &Words) -> Result<Kind> {
                 return Error::query("FILTER stands behind OVER")
                     .with_hint("write it before: sum(v) FILTER (WHERE v > 0) OVER w")
                     .at(script::span(filter.span));
+            }
+            if let Some(number) = last.filter(|last| matches!(last.token, Token::Number(..)))
+                && let Some(unit) = frame::interval_unit(&next)
+            {
+                return Error::query(format!("units like {} belong to ROWS_RANGE", diagnose::quoted(&next.token)))
+                    .with_hint(format!("write a span of time as an interval: INTERVAL '{}' {unit}", number.token))
+                    .at(script::span(next.span));
             }
             let misspelt = last.filter(|token| !is_clause(token)).and_then(|token| Some((token, near(token)?)));
             if let Some((token, hint)) = misspelt {

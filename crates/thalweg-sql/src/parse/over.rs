@@ -55,7 +55,8 @@ fn is_window(tokens: &[TokenWithSpan], at: usize) -> bool {
     let is_behind = |word: &str| at > 0 && is(tokens, at - 1, &[word]);
     let is_name = || tokens.get(at + 1).is_some_and(|token| matches!(token.token, Token::Word(_)));
     tokens[at].token == Token::LParen
-        && (is_behind("OVER") || is_behind("AS") && (is_head(at + 1) || is_name() && is_head(at + 2)))
+        && (is_behind("OVER")
+            || is_behind("AS") && (is_head(at + 1) || is_name() && (is_head(at + 2) || is(tokens, at + 2, &["BY"]))))
 }
 
 fn closing(tokens: &[TokenWithSpan], open: usize) -> Option<usize> {
@@ -115,6 +116,7 @@ impl<'a> Window<'a> {
                 .with_hint("write WINDOW w AS (UNION r PARTITION BY … ORDER BY …)")
                 .at(script::span(self.keys[union].span)));
         }
+        self.check_words()?;
         let mut out = self.name.to_vec();
         let first = self.union.map(|(union, _)| union).or(self.clauses.first());
         let mut keys = self.keys;
@@ -137,6 +139,36 @@ impl<'a> Window<'a> {
         out.extend_from_slice(keys);
         out.extend(bounds::rewritten(self.frame)?);
         Ok(out)
+    }
+}
+
+impl Window<'_> {
+    /// Words that are nearly those of a window are said to be so, where sqlparser would expect others.
+    fn check_words(&self) -> Result<()> {
+        let refused = |wrong: &TokenWithSpan, hint: String| {
+            let message = format!("unexpected {} in a window", diagnose::quoted(&wrong.token));
+            Err(Error::query(message).with_hint(hint).at(script::span(wrong.span)))
+        };
+        let near = |token: &TokenWithSpan, words: &[&'static str]| {
+            let is_other = matches!(token.token, Token::Word(_)) && !words.iter().any(|word| is_word(token, word));
+            if is_other { diagnose::near(&token.token.to_string(), words.iter().copied()) } else { None }
+        };
+        if let ([name], true) = (self.name, is(self.keys, 0, &["BY"])) {
+            let hint = near(name, &["PARTITION", "ORDER"]);
+            return refused(name, hint.unwrap_or_else(|| "write PARTITION BY, or ORDER BY".to_string()));
+        }
+        for at in top_level(self.keys).into_iter().filter(|at| *at > 0) {
+            let begins = is(self.keys, at + 1, &["BETWEEN", "UNBOUNDED", "CURRENT"])
+                || self.keys.get(at + 1).is_some_and(|next| matches!(next.token, Token::Number(..)));
+            let is_behind_name = matches!(self.keys[at - 1].token, Token::Word(_)) && !is(self.keys, at - 1, &["BY"]);
+            if begins
+                && is_behind_name
+                && let Some(hint) = near(&self.keys[at], &FRAMES)
+            {
+                return refused(&self.keys[at], hint);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -211,6 +243,11 @@ fn inputs(union: &TokenWithSpan, tokens: &[TokenWithSpan]) -> Result<Vec<TokenWi
             ))
             .with_hint("leave it out: OVER (UNION r, (SELECT …) PARTITION BY …)")
             .at(script::span(first.span)));
+        }
+        if input.len() > 1 && is(input, 0, &["SELECT"]) {
+            return Err(Error::query("a query behind UNION of a window stands in parentheses")
+                .with_hint("write OVER (UNION (SELECT …) PARTITION BY …)")
+                .at(script::span(first.span)));
         }
         match first.token {
             Token::LParen if closing(input, 0) == Some(input.len() - 1) => out.extend_from_slice(input),

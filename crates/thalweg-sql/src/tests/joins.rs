@@ -438,11 +438,31 @@ SELECT * FROM s JOIN f ON s.origin = f.origin
 
 SELECT * FROM s, f
   [FROM] a join of streams needs bounds on both event times: else each row would have to wait for partners for ever
-    add AND f.ts BETWEEN s.ts - INTERVAL '1' MINUTE AND s.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
+    add WHERE f.ts BETWEEN s.ts - INTERVAL '1' MINUTE AND s.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
 
 SELECT * FROM s a JOIN f b ON a.origin = b.origin AND b.ts > a.ts
   [JOIN] a join of streams needs bounds on both event times: else each row would have to wait for partners for ever
+    add AND b.ts <= a.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
+
+SELECT * FROM s a JOIN f b ON a.origin = b.origin AND b.ts < a.ts + INTERVAL '1' HOUR
+  [JOIN] a join of streams needs bounds on both event times: else each row would have to wait for partners for ever
+    add AND b.ts >= a.ts - INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
+
+SELECT * FROM s a CROSS JOIN f b WHERE a.delay = 1
+  [JOIN] a join of streams needs bounds on both event times: else each row would have to wait for partners for ever
     add AND b.ts BETWEEN a.ts - INTERVAL '1' MINUTE AND a.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
+
+SELECT * FROM s a JOIN f b ON a.origin = b.origin AND abs(a.ts - b.ts) < INTERVAL '1' SECOND
+  [abs(a.ts - b.ts)] abs takes a number, and a span of time is none
+    write both bounds: b.ts BETWEEN a.ts - INTERVAL '1' SECOND AND a.ts + INTERVAL '1' SECOND
+
+SELECT * FROM s a JOIN f b ON a.origin = b.origin AND b.ts BETWEEN a.ts AND a.ts + 1000
+  [a.ts + 1000] cannot compute TIMESTAMP(6) + BIGINT
+    write a span of time as an interval: ts + INTERVAL '1' MINUTE
+
+SELECT * FROM s a JOIN f b ON a.origin = b.origin AND b.ts BETWEEN a.ts AND a.ts + 10m
+  [m] units like "m" belong to ROWS_RANGE
+    write a span of time as an interval: INTERVAL '10' MINUTE
 
 SELECT * FROM s SEMI JOIN f
   [JOIN] a join has no condition
@@ -466,7 +486,7 @@ SELECT * FROM s a JOIN z b ON a.ts BETWEEN b.at AND b.at + INTERVAL '1' SECOND
 
 SELECT * FROM s a LEFT JOIN f b ON a.origin = b.origin WHERE b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
   [JOIN] a join of streams needs bounds on both event times: else each row would have to wait for partners for ever
-    add AND b.ts BETWEEN a.ts - INTERVAL '1' MINUTE AND a.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
+    add to the condition behind ON: AND b.ts BETWEEN a.ts - INTERVAL '1' MINUTE AND a.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
 
 SELECT a.origin FROM (SELECT origin, ts + INTERVAL '1' SECOND AS t FROM s) a JOIN f b ON b.ts BETWEEN a.t AND a.t + INTERVAL '1' HOUR
   [JOIN] a join of streams needs bounds on both event times, and one side has none any more

@@ -344,6 +344,42 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s OPEN AND CURRENT ROW) 
   [AND] OPEN stands before PRECEDING or FOLLOWING, and neither stands here
     write 10s OPEN PRECEDING
 
+SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN OPEN 1s PRECEDING AND CURRENT ROW) FROM s
+  [OPEN] OPEN stands before PRECEDING or FOLLOWING, behind the number
+    write 10s OPEN PRECEDING
+
+SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s AND CURRENT ROW) FROM s
+  [1s] of 1s it is not said to which side of the row it lies
+    write 1s PRECEDING, or 1s FOLLOWING
+
+SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s PRECEDING AND CURRENT) FROM s
+  [CURRENT] CURRENT stands here alone
+    write CURRENT ROW
+
+SELECT sum(delay) OVER (ORDER BY ts ROWS BETWEEN 5s PRECEDING AND CURRENT ROW) FROM s
+  [s] units of one letter belong to ROWS_RANGE: ROWS counts rows
+    write ROWS_RANGE for ROWS, or 5 PRECEDING
+
+SELECT sum(delay) OVER (ORDER BY ts ROW_RANGE BETWEEN 5s PRECEDING AND CURRENT ROW) FROM s
+  [ROW_RANGE] unexpected "ROW_RANGE" in a window
+    did you mean "ROWS_RANGE"?
+
+SELECT sum(delay) OVER w FROM s WINDOW w AS (PARTITON BY origin ORDER BY ts ROWS_RANGE BETWEEN 5s PRECEDING AND CURRENT ROW)
+  [PARTITON] unexpected "PARTITON" in a window
+    did you mean "PARTITION"?
+
+SELECT sum(delay) OVER w FROM s WINDOWS w AS (ORDER BY ts ROWS_RANGE BETWEEN 5s PRECEDING AND CURRENT ROW)
+  [WINDOWS] unexpected "WINDOWS"
+    did you mean "WINDOW"?
+
+SELECT sum(delay) OVER (UNION SELECT * FROM f ORDER BY ts) FROM s
+  [SELECT] a query behind UNION of a window stands in parentheses
+    write OVER (UNION (SELECT …) PARTITION BY …)
+
+SELECT sum(f.delay) OVER (UNION f ORDER BY ts) FROM s
+  [f.delay] table "f" of column "delay" is not in FROM
+    rows of the UNION of a window have the names of its stream's columns: write "delay" alone
+
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECEDING) FROM s
   [ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECEDING] the frame ends before it begins: from 1 s before the row to 2 s before the row
     the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
