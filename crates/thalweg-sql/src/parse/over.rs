@@ -140,9 +140,7 @@ impl<'a> Window<'a> {
         out.extend(bounds::rewritten(self.frame)?);
         Ok(out)
     }
-}
 
-impl Window<'_> {
     /// Words that are nearly those of a window are said to be so, where sqlparser would expect others.
     fn check_words(&self) -> Result<()> {
         let refused = |wrong: &TokenWithSpan, hint: String| {
@@ -157,7 +155,9 @@ impl Window<'_> {
             let hint = near(name, &["PARTITION", "ORDER"]);
             return refused(name, hint.unwrap_or_else(|| "write PARTITION BY, or ORDER BY".to_string()));
         }
-        for at in top_level(self.keys).into_iter().filter(|at| *at > 0) {
+        // Behind ORDER BY stands a column; what else is called like a frame may be one.
+        let ordered = top_level(self.keys).into_iter().skip_while(|at| !is(self.keys, *at, &["ORDER"]));
+        for at in ordered.skip(1) {
             let begins = is(self.keys, at + 1, &["BETWEEN", "UNBOUNDED", "CURRENT"])
                 || self.keys.get(at + 1).is_some_and(|next| matches!(next.token, Token::Number(..)));
             let is_behind_name = matches!(self.keys[at - 1].token, Token::Word(_)) && !is(self.keys, at - 1, &["BY"]);
