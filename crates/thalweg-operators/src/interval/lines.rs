@@ -266,6 +266,11 @@ impl Lines {
         self.lines.iter().flat_map(Line::rows)
     }
 
+    /// So many rows have come that were put elsewhere: what time has passed is dropped the sooner.
+    pub fn pass(&mut self, rows: usize) {
+        self.grown += rows;
+    }
+
     /// Drops rows with a time before `end`, but for the last of each key before `next` that `spared`, if there is such, does not count of
     /// those; `gone` is told how many of each line go. Returns how much
     /// earlier than `end` the first of them was. Not all at once: rows of a key that gets no others stay for some time.

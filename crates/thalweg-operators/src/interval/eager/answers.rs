@@ -117,6 +117,11 @@ impl Answers {
         }
     }
 
+    /// So many rows have come, with those that are not put here: what time has passed is dropped the sooner.
+    pub fn pass(&mut self, rows: usize) {
+        self.runs.pass(rows);
+    }
+
     /// Drops rows with a time before `end`: nothing changes their results any more. `gone` is told where each lies.
     pub fn expire(&mut self, end: i64, mut gone: impl FnMut(At)) {
         let Self { runs, given } = self;

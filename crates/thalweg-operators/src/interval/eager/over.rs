@@ -258,7 +258,10 @@ impl EagerOver {
     fn settle(&mut self, mut next: Vec<Entry>) -> Result<()> {
         self.settled = self.over.final_before();
         let end = self.settled.0;
-        self.come = 0;
+        // As long as anything is there that time has passed, no rows are answered without an index.
+        let come = std::mem::take(&mut self.come);
+        self.answers.pass(come);
+        self.over.sweep.iter().for_each(|_| self.over.lines.pass(come));
         self.expires = true;
         if next.is_empty() && self.sweeps() {
             if self.sweep_up()? {

@@ -337,6 +337,11 @@ impl<T: Row> Runs<T> {
         });
     }
 
+    /// So many rows have come that were put elsewhere: what time has passed is dropped the sooner.
+    pub fn pass(&mut self, rows: usize) {
+        self.grown += rows;
+    }
+
     /// Drops rows with a time before `end`; `gone` is told of each. Not all at once: rows of a key that gets no others stay for some time.
     pub fn expire(&mut self, end: i64, mut gone: impl FnMut(T)) {
         self.grown += PASSING;
