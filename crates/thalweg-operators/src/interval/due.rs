@@ -8,14 +8,19 @@ const PIECE: usize = if cfg!(test) { 4 } else { 256 };
 /// The memory of so many pieces is kept at most until somebody asks for it.
 const EMPTY: usize = 96;
 
-/// Rows that are due, in no order: in the memory in which they waited.
+/// Memory for so many pieces of copies is kept.
+const COPIES: usize = 4;
+
+/// Rows that are due, as they were taken: in the memory in which they waited. Who sorts them has little to do where they waited in order.
 #[derive(Debug, Default)]
 pub struct Due {
-    /// The first has those that were copied, if there is one.
     pieces: Vec<Vec<Entry>>,
+    /// Which of these have copies.
+    copied: Vec<usize>,
     rows: usize,
-    /// Memory of rows that have left.
+    /// Memory of rows that have left, and of copies.
     empty: Vec<Vec<Entry>>,
+    spare: Vec<Vec<Entry>>,
 }
 
 impl Due {
@@ -25,7 +30,6 @@ impl Due {
             self.copy(rows);
             rows.clear();
         } else {
-            self.copied();
             self.rows += rows.len();
             self.pieces.push(std::mem::take(rows));
         }
@@ -33,15 +37,13 @@ impl Due {
 
     /// Takes copies of rows.
     pub fn copy(&mut self, rows: &[Entry]) {
-        self.rows += rows.len();
-        self.copied().extend_from_slice(rows);
-    }
-
-    fn copied(&mut self) -> &mut Vec<Entry> {
-        if self.pieces.is_empty() {
-            self.pieces.push(Vec::new());
+        let last = self.pieces.len();
+        if self.copied.last().is_none_or(|copied| copied + 1 < last) {
+            self.copied.push(last);
+            self.pieces.push(self.spare.pop().unwrap_or_default());
         }
-        &mut self.pieces[0]
+        self.rows += rows.len();
+        self.pieces.last_mut().into_iter().for_each(|copies| copies.extend_from_slice(rows));
     }
 
     /// How many rows there are.
@@ -67,8 +69,7 @@ impl Due {
     /// All rows leave, behind others.
     pub fn leave(&mut self, others: &mut Vec<Entry>) {
         if others.is_empty()
-            && let [rows] | [_, rows] = &mut self.pieces[..]
-            && rows.len() == self.rows
+            && let [rows] = &mut self.pieces[..]
         {
             std::mem::swap(rows, others);
         }
@@ -79,9 +80,17 @@ impl Due {
     /// Forgets all rows.
     pub fn clear(&mut self) {
         self.rows = 0;
-        self.pieces.iter_mut().for_each(Vec::clear);
-        self.empty.extend(self.pieces.drain(self.pieces.len().min(1)..));
-        self.empty.truncate(EMPTY);
+        let mut copied = self.copied.drain(..).peekable();
+        for (number, mut piece) in self.pieces.drain(..).enumerate() {
+            piece.clear();
+            let (memory, most) = match copied.next_if_eq(&number) {
+                Some(_) => (&mut self.spare, COPIES),
+                None => (&mut self.empty, EMPTY),
+            };
+            if memory.len() < most {
+                memory.push(piece);
+            }
+        }
     }
 
     /// Memory of rows that have left.
@@ -91,7 +100,7 @@ impl Due {
 
     /// How many bytes of memory they take.
     pub fn bytes(&self) -> usize {
-        self.pieces.iter().chain(&self.empty).map(|rows| rows.capacity() * size_of::<Entry>()).sum()
+        self.pieces.iter().chain(&self.empty).chain(&self.spare).map(|rows| rows.capacity() * size_of::<Entry>()).sum()
     }
 }
 
@@ -118,8 +127,8 @@ mod tests {
         assert!(few.capacity() > 0 && many.capacity() == 0);
         let mut left = Vec::new();
         due.leave(&mut left);
-        let mut expected = [rows(90..92), rows(70..73), rows(0..PIECE as i64)].concat();
-        assert_eq!(left, expected);
+        let mut expected = [rows(90..92), rows(0..PIECE as i64), rows(70..73)].concat();
+        assert_eq!(left, expected, "as they were taken");
         assert!(due.is_empty() && due.memory().any(|rows| rows.as_ptr() == memory));
         // Those of one piece need not be copied.
         let memory = expected.as_ptr();

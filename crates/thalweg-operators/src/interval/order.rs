@@ -9,7 +9,7 @@ use std::{cmp::Ordering, ops::Range};
 use super::{
     due::Due,
     entry::{At, Entry},
-    words::{Words, bits, scatter},
+    words::{Patience, Words, bits, scatter},
 };
 
 /// By what rows are sorted.
@@ -40,6 +40,8 @@ pub struct Sorter {
     places: Vec<u32>,
     /// Rows that are put into another order.
     others: Due,
+    /// Of rows by time, and by key.
+    patience: [Patience; 2],
 }
 
 impl Sorter {
@@ -80,7 +82,7 @@ impl Sorter {
         sorted.clear();
         let mut unsure: Vec<Range<usize>> = Vec::new();
         if spread.bits() + numbers.bits() <= u64::BITS {
-            let words = self.short.sort_due(due, &spread, numbers);
+            let words = self.short.sort_due(due, &spread, numbers, &mut self.patience[usize::from(by == By::Key)]);
             sorted.extend(words.iter().map(|word| *numbers.row(*word, due)));
             ties(words, |word| word >> numbers.bits(), &mut unsure);
         } else {
@@ -128,7 +130,8 @@ impl Sorter {
             return None;
         }
         debug_assert!(spread.of_time < u64::BITS, "several rows have numbers");
-        Some(ByKeyAndTime { words: self.short.sort_due(due, &spread, numbers), due, spread, numbers })
+        let words = self.short.sort_due(due, &spread, numbers, &mut self.patience[1]);
+        Some(ByKeyAndTime { words, due, spread, numbers })
     }
 
     /// The numbers of rows in the order of their keys; those of a key stay in the order that they have.
@@ -261,8 +264,9 @@ fn tell_apart<E>(entries: &mut [Entry], by: By, hashes: impl Fn(&[At]) -> Result
 }
 
 impl Words<u64> {
-    /// Sorts rows that are due: keys above times, above the rows' numbers.
-    fn sort_due(&mut self, due: &Due, spread: &Spread, numbers: Numbers) -> &[u64] {
+    /// Sorts rows that are due: keys above times, above the rows' numbers. Those of a key are nearly in order as they come, unless it has many
+    /// within lateness.
+    fn sort_due(&mut self, due: &Due, spread: &Spread, numbers: Numbers, patience: &mut Patience) -> &[u64] {
         self.clear();
         for (rows, first) in numbers.pieces(due) {
             self.extend(rows.iter().zip(first..).map(|(entry, number)| {
@@ -270,7 +274,7 @@ impl Words<u64> {
                 (u64::from(key) << spread.of_time | time) << numbers.bits() | number
             }));
         }
-        self.sort_all(numbers.bits(), spread.bits())
+        self.sort_nearly(patience, numbers.bits(), spread.bits(), spread.of_key)
     }
 }
 

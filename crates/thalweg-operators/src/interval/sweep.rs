@@ -18,7 +18,7 @@ use super::{
     entry::{At, Entry},
     kept::{Kept, Released},
     line::Line,
-    words::{Words, bits},
+    words::{Patience, Words, bits},
 };
 
 /// What it costs to sort a row that has been sorted before, to put a row among those of its key in place of sorting it, and to go over from
@@ -27,9 +27,6 @@ const AGAIN: i64 = 25;
 const BY_KEY: i64 = 12;
 /// Tests go over whenever they can.
 const OVER: i64 = if cfg!(test) { 0 } else { 40 };
-
-/// Where rows of a key were far out of order, they are taken to be so this often.
-const PATIENCE: u32 = 64;
 
 /// That time passes counts as so many rows.
 const PASSING: usize = 16;
@@ -49,8 +46,7 @@ pub struct Sweep {
     seen: Words<u64>,
     looked: Words<u64>,
     places: Vec<At>,
-    /// So many times they are not taken for nearly sorted.
-    patience: u32,
+    patience: Patience,
     /// All rows as if they had one key, whose times tell keys apart.
     line: Line,
 }
@@ -161,14 +157,9 @@ impl Sweep {
         let [of_seen, of_looked] = shape.numbers;
         let (words, of) = (shape.words(rows, of_seen), shape.of_time + shape.of_key);
         // Those of a key are nearly in order as they come, unless it has many within lateness.
-        let sorted = if *patience > 0 {
-            *patience -= 1;
-            seen.sort(words, of_seen, of)
-        } else {
-            let (sorted, were_nearly) = seen.sort_nearly(words, of_seen, of, shape.of_key);
-            *patience = if were_nearly { 0 } else { PATIENCE };
-            sorted
-        };
+        seen.clear();
+        seen.extend(words);
+        let sorted = seen.sort_nearly(patience, of_seen, of, shape.of_key);
         places.clear();
         places.extend(sorted.iter().map(number(of_seen)).map(|number| rows[number].at));
         let amounts = asked.kinds.iter().map(|kind| match places.is_empty() {

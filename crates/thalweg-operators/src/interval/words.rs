@@ -8,6 +8,31 @@ const FEW_BITS: u32 = 8;
 /// Fewer words than this are compared with each other.
 pub const FEW: usize = 64;
 
+/// Where words are far out of order again and again, others are taken to be so this often at most.
+const PATIENCE: u32 = 64;
+
+/// How often words are not taken for nearly sorted.
+#[derive(Debug, Default)]
+pub struct Patience {
+    /// So many times from now on, and when they are found far out of order next.
+    left: u32,
+    next: u32,
+}
+
+impl Patience {
+    /// Whether they are this time.
+    fn tries(&mut self) -> bool {
+        let tries = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        tries
+    }
+
+    /// Whether they were.
+    fn learn(&mut self, were_nearly: bool) {
+        (self.left, self.next) = if were_nearly { (0, 0) } else { (self.next, (2 * self.next).clamp(1, PATIENCE)) };
+    }
+}
+
 /// How many bits a number has.
 pub fn bits(number: u64) -> u32 {
     u64::BITS - number.leading_zeros()
@@ -91,16 +116,21 @@ impl<W: Word> Words<W> {
         &self.words
     }
 
-    /// The same for words that are nearly in order but for their highest bits: only by these, and then the few that stand too far behind move.
-    /// Sorts by all bits if they are not few.
-    pub fn sort_nearly(&mut self, words: impl Iterator<Item = W>, lowest: u32, of: u32, highest: u32) -> (&[W], bool) {
-        self.sort(words, lowest + of - highest, highest);
-        let is_sorted = insert(&mut self.words);
-        if !is_sorted {
-            let words = std::mem::take(&mut self.words);
-            self.sort(words.iter().copied(), lowest, of);
+    /// The same for those that may be nearly in order but for their highest bits: only by these, and then the few that stand too far behind
+    /// move. Sorts by all bits if they are not few, and for some time whatever comes.
+    pub fn sort_nearly(&mut self, patience: &mut Patience, lowest: u32, of: u32, highest: u32) -> &[W] {
+        if !patience.tries() {
+            return self.sort_all(lowest, of);
         }
-        (&self.words, is_sorted)
+        if highest > 0 {
+            self.sort_all(lowest + of - highest, highest);
+        }
+        let were_nearly = insert(&mut self.words);
+        patience.learn(were_nearly);
+        if !were_nearly {
+            self.sort_all(lowest, of);
+        }
+        &self.words
     }
 
     /// How many bytes of memory it keeps.
@@ -175,9 +205,13 @@ mod tests {
             let mut sorted = words.clone();
             sorted.sort_unstable();
             let mut sorter = Words::default();
-            let (found, were_nearly) = sorter.sort_nearly(words.into_iter(), 12, 23, 3);
-            assert_eq!(found, sorted, "seed {seed}");
-            assert!(count < 4_000 || were_nearly == (disorder < 5_000), "seed {seed}");
+            let mut patience = Patience::default();
+            for _ in 0..2 {
+                sorter.clear();
+                sorter.extend(words.iter().copied());
+                assert_eq!(sorter.sort_nearly(&mut patience, 12, 23, 3), sorted, "seed {seed}");
+            }
+            assert!(count < 4_000 || patience.tries() == (disorder < 5_000), "seed {seed}");
         }
     }
 }
