@@ -156,6 +156,29 @@ fn many_rows_wait_for_no_more_and_nothing_is_kept_of_what_is_final() {
 }
 
 #[test]
+fn what_was_answered_early_is_soon_forgotten_once_it_is_final_where_others_are_final_at_once() {
+    let make = || over(1000);
+    let team = &mut Team::new(&make, 1);
+    let advance = |team: &mut Team<'_>, time: i64| (0..2).for_each(|port| team.advance(port, Timestamp(time), 5000));
+    let put = |team: &mut Team<'_>, times: Range<i64>| {
+        team.put(0, &times.map(|time| row(time, 1)).collect::<Vec<_>>(), 5000);
+    };
+    put(team, 0..2000);
+    assert_eq!(new(team).len(), 2000);
+    put(team, 2000..2050);
+    advance(team, 1000);
+    let mut given = Vec::new();
+    for time in (2050..2650).step_by(50) {
+        advance(team, time);
+        let held = team.members[0].state().unwrap().held();
+        given.extend(held.iter().find(|held| held.names[1].contains("change")).map(|held| held.count));
+        put(team, time..time + 50);
+    }
+    // The last rows among them wait for their first answer.
+    assert!(given.starts_with(&[1050]) && given.ends_with(&[0]), "{given:?}");
+}
+
+#[test]
 fn a_row_is_answered_at_once_and_corrected_where_one_comes_that_it_sees() {
     for batch_rows in [1, 2, 1000] {
         let make = || over(batch_rows);
