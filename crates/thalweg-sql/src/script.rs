@@ -150,6 +150,18 @@ impl Words {
         self.tokens.windows(2).any(|pair| is_word(&pair[0], "UNION") && is_name(&pair[1]))
     }
 
+    /// Whether a table is read under this name, its own or the one behind AS.
+    pub fn is_read(&self, name: &str) -> bool {
+        let is_name = |token: &TokenWithSpan| identifier(&token.token).is_some_and(|word| word.value == name);
+        let is_one = |at: usize, words: &[&str]| words.iter().any(|word| is_word(&self.tokens[at], word));
+        (1..self.tokens.len()).any(|at| {
+            let is_column = self.tokens.get(at + 1).is_some_and(|next| next.token == Token::Period);
+            let begins = |at: usize| is_one(at, &["FROM", "JOIN"]);
+            let is_alias = is_one(at - 1, &["AS"]) || at > 1 && begins(at - 2);
+            is_name(&self.tokens[at]) && !is_column && (begins(at - 1) || is_alias)
+        })
+    }
+
     /// Where a run of keywords is first written behind a place, outside of parentheses that open there.
     pub fn find_behind(&self, place: Span, keywords: &str) -> Option<Span> {
         let keywords: Vec<_> = keywords.split(' ').collect();

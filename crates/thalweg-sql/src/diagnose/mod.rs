@@ -243,6 +243,9 @@ fn column_not_found(field: &Column, valid: &[Column], words: &Words) -> Error {
                 "rows of the UNION of a window have the names of its stream's columns: write \"{}\" alone",
                 field.name
             )),
+            false if words.is_read(table) => error.with_hint(format!(
+                "\"{table}\" is outside of this subquery: EXISTS and IN see the columns that it has, and others none"
+            )),
             false => error.with_hint(known("tables", tables())),
         };
     }

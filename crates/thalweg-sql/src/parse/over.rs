@@ -26,6 +26,10 @@ const HEADS: [&str; 9] =
 /// The words that a frame begins with.
 const FRAMES: [&str; 4] = ["ROWS", "RANGE", "ROWS_RANGE", "GROUPS"];
 
+/// Words of keys behind which a value stands.
+const BEFORE_VALUES: [&str; 12] =
+    ["BY", "CASE", "WHEN", "THEN", "ELSE", "AND", "OR", "NOT", "LIKE", "IN", "BETWEEN", "FROM"];
+
 /// The tokens with each window as sqlparser reads it.
 ///
 /// Errors: `Error::Query` with the place, for clauses that are there twice and for bounds that say nothing.
@@ -155,12 +159,26 @@ impl<'a> Window<'a> {
             let hint = near(name, &["PARTITION", "ORDER"]);
             return refused(name, hint.unwrap_or_else(|| "write PARTITION BY, or ORDER BY".to_string()));
         }
+        // A column may have such a name, where one is to stand.
+        let is_name = |token: &TokenWithSpan| matches!(token.token, Token::Word(_));
+        let ends_key = |at: usize| match &self.keys[at].token {
+            Token::Word(_) => !is(self.keys, at, &BEFORE_VALUES),
+            token => *token == Token::RParen,
+        };
+        for at in top_level(self.keys).into_iter().filter(|at| is(self.keys, *at, &["PARTITION", "ORDER"])) {
+            let next = self.keys.get(at + 1).filter(|next| is_name(next) && !is_word(next, "BY"));
+            if next.is_some() && (at == 0 || ends_key(at - 1)) {
+                let key = self.keys[at].token.to_string().to_uppercase();
+                let error = Error::query(format!("{key} stands here without BY")).with_hint(format!("write {key} BY"));
+                return Err(error.at(script::span(self.keys[at].span)));
+            }
+        }
         // Behind ORDER BY stands a column; what else is called like a frame may be one.
         let ordered = top_level(self.keys).into_iter().skip_while(|at| !is(self.keys, *at, &["ORDER"]));
         for at in ordered.skip(1) {
             let begins = is(self.keys, at + 1, &["BETWEEN", "UNBOUNDED", "CURRENT"])
                 || self.keys.get(at + 1).is_some_and(|next| matches!(next.token, Token::Number(..)));
-            let is_behind_name = matches!(self.keys[at - 1].token, Token::Word(_)) && !is(self.keys, at - 1, &["BY"]);
+            let is_behind_name = is_name(&self.keys[at - 1]) && !is(self.keys, at - 1, &["BY"]);
             if begins
                 && is_behind_name
                 && let Some(hint) = near(&self.keys[at], &FRAMES)

@@ -508,6 +508,14 @@ SELECT * FROM s WHERE origin IN (SELECT origin FROM f)
   [IN] a join of streams needs bounds on both event times: else each row would have to wait for partners for ever
     add AND f.ts BETWEEN s.ts - INTERVAL '1' MINUTE AND s.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
 
+SELECT * FROM s WHERE EXISTS (SELECT 1 FROM f WHERE f.origin = s.nope AND f.ts BETWEEN s.ts AND s.ts + INTERVAL '1' HOUR)
+  [s.nope] table "s" of column "nope" is not in FROM
+    "s" is outside of this subquery: EXISTS and IN see the columns that it has, and others none
+
+SELECT * FROM s AS a WHERE EXISTS (SELECT 1 FROM f WHERE f.origin = a.nope AND f.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR)
+  [a.nope] table "a" of column "nope" is not in FROM
+    "a" is outside of this subquery: EXISTS and IN see the columns that it has, and others none
+
 SELECT * FROM s WHERE EXISTS (SELECT 1 FROM f WHERE f.origin = s.origin)
   [EXISTS] a join of streams needs bounds on both event times: else each row would have to wait for partners for ever
     add AND f.ts BETWEEN s.ts - INTERVAL '1' MINUTE AND s.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are

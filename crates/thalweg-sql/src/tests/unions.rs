@@ -368,6 +368,18 @@ SELECT sum(delay) OVER w FROM s WINDOW w AS (PARTITON BY origin ORDER BY ts ROWS
   [PARTITON] unexpected "PARTITON" in a window
     did you mean "PARTITION"?
 
+SELECT sum(delay) OVER (PARTITION origin ORDER BY ts ROWS_RANGE BETWEEN 5s PRECEDING AND CURRENT ROW) FROM s
+  [PARTITION] PARTITION stands here without BY
+    write PARTITION BY
+
+SELECT sum(delay) OVER w FROM s WINDOW w AS (UNION f PARTITION BY origin order ts ROWS_RANGE BETWEEN 5s PRECEDING AND CURRENT ROW)
+  [order] ORDER stands here without BY
+    write ORDER BY
+
+SELECT sum(delay) OVER (ORDER ts) FROM s
+  [ORDER] ORDER stands here without BY
+    write ORDER BY
+
 SELECT sum(delay) OVER w FROM s WINDOWS w AS (ORDER BY ts ROWS_RANGE BETWEEN 5s PRECEDING AND CURRENT ROW)
   [WINDOWS] unexpected "WINDOWS"
     did you mean "WINDOW"?
