@@ -30,11 +30,21 @@
 //! Source: Yan and Larson, "Eager aggregation and lazy aggregation" (VLDB 1995): an aggregate below a join, of which each row of the other
 //! side takes what is its own.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use arrow_schema::{DataType, Field, FieldRef};
 use datafusion_common::{Column, DFSchema, DFSchemaRef, JoinType, TableReference};
-use datafusion_expr::{Expr, ExprSchemable, expr::AggregateFunction, lit, logical_plan, utils::conjunction, when};
+use datafusion_expr::{
+    BinaryExpr, Expr, ExprSchemable, Operator,
+    expr::AggregateFunction,
+    expr_rewriter::replace_col,
+    lit, logical_plan,
+    utils::{conjunction, split_conjunction},
+    when,
+};
 use datafusion_functions_aggregate::count::count_udaf;
 use thalweg_core::{Error, Result};
 use thalweg_plan::{
@@ -129,14 +139,18 @@ impl Lowering<'_> {
         let joined = joined(&aggregate.input, groups.iter_mut().chain(&mut calls).collect());
         let joined = joined.map_err(|error| diagnose::planning(error, self.words))?;
         let Some(Joined { join, window }) = joined else { return Ok(None) };
-        for (join, is_turned) in [(join, false), (&turned(join), true)] {
-            let keeps_left = matches!(join.join_type, JoinType::Inner | JoinType::Left);
-            let has_time = !is_turned || join.join_type == JoinType::Left;
-            if keeps_left
-                && let Some(stream) =
-                    self.of_left_rows(aggregate, (join, has_time), window.as_ref(), (&groups, &calls))?
-            {
-                return Ok(Some(stream));
+        let turned = turned(join);
+        for is_as_written in [true, false] {
+            for (join, is_turned) in [(join, false), (&turned, true)] {
+                let keeps_left = matches!(join.join_type, JoinType::Inner | JoinType::Left);
+                let has_time = !is_turned || join.join_type == JoinType::Left;
+                let groups = if is_as_written { Some(groups.clone()) } else { under_equals(&groups, join) };
+                if let Some(groups) = groups.filter(|_| keeps_left)
+                    && let Some(stream) =
+                        self.of_left_rows(aggregate, (join, has_time), window.as_ref(), (&groups, &calls))?
+                {
+                    return Ok(Some(stream));
+                }
             }
         }
         Ok(None)
@@ -391,6 +405,43 @@ fn turned(join: &logical_plan::Join) -> logical_plan::Join {
     let on = join.on.iter().map(|(left, right)| (right.clone(), left.clone())).collect();
     let (left, right) = (Arc::clone(&join.right), Arc::clone(&join.left));
     logical_plan::Join { left, right, on, join_type: join.join_type.swap(), ..join.clone() }
+}
+
+/// The groups with columns of the left side in place of those of the right one that have the same value in all pairs; none if there are no
+/// such. (0.0 and -0.0 may be equal, and of times one is that of pairs.)
+fn under_equals(groups: &[Expr], join: &logical_plan::Join) -> Option<Vec<Expr>> {
+    if join.join_type != JoinType::Inner {
+        return None;
+    }
+    let equal = join.filter.iter().flat_map(split_conjunction).filter_map(|part| match part {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => Some((&**left, &**right)),
+        _ => None,
+    });
+    let equal = join.on.iter().map(|(left, right)| (left, right)).chain(equal);
+    let sides = [&join.left, &join.right].map(|side| side.schema());
+    let kinds = |left: &Column, right: &Column| {
+        let kind =
+            |side: &DFSchemaRef, column| Some(side.field(side.maybe_index_of_column(column)?).data_type().clone());
+        kind(sides[0], left).zip(kind(sides[1], right))
+    };
+    let is_exact = |kind: &DataType| kind.is_integer() || kind.is_string() || *kind == DataType::Boolean;
+    let is_same = |left: &Column, right: &Column| {
+        kinds(left, right).is_some_and(|(left, right)| left == right && is_exact(&left))
+    };
+    let equal: Vec<(&Column, &Column)> = equal
+        .filter_map(|equal| match equal {
+            (Expr::Column(one), Expr::Column(other)) if is_same(one, other) => Some((other, one)),
+            (Expr::Column(one), Expr::Column(other)) if is_same(other, one) => Some((one, other)),
+            _ => None,
+        })
+        .collect();
+    let is_read =
+        |group: &Expr| group.column_refs().into_iter().any(|read| equal.iter().any(|(right, _)| *right == read));
+    if !groups.iter().any(is_read) {
+        return None;
+    }
+    let of_left: HashMap<&Column, &Column> = equal.into_iter().collect();
+    groups.iter().map(|group| replace_col(group.clone(), &of_left).ok()).collect()
 }
 
 /// Whether no two rows of the left side are in one group, which is columns of it.

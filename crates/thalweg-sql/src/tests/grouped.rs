@@ -100,6 +100,21 @@ fn groups_of_several_rows_of_one_side_need_no_pairs_where_states_are_small() {
     assert!(!has_pairs(&joined("f.origin, sum(s.delay * f.delay)", "RIGHT", "f.origin, f.ts, f.delay / 2")));
     assert!(!has_pairs(&in_windows("window_start, origin, sum(delay)", "t", "window_start, window_end, origin")));
     assert!(!has_pairs(&in_windows("sum(delay) FILTER (WHERE d > 3)", "t", "window_end")));
+    // A key of the other side is what it is equal to.
+    assert!(!has_pairs(&joined("f.origin, s.ts, sum(f.delay)", "", "s.ts, f.origin")));
+    assert!(!has_pairs(&joined(
+        "s.origin, f.origin, sum(s.delay)",
+        "",
+        "s.ts, s.delay, upper(f.origin), s.origin, f.origin"
+    )));
+    assert!(has_pairs(&joined("f.origin, s.ts, sum(f.delay)", "LEFT", "s.ts, f.origin")));
+    let of = |both: &str| {
+        format!(
+            "SELECT s.ts, count(*) FROM s JOIN f ON {both} AND f.ts BETWEEN s.ts - INTERVAL '1' SECOND AND s.ts GROUP BY s.ts, f.origin, f.delay"
+        )
+    };
+    assert!(!has_pairs(&of("s.origin = f.origin AND f.delay = s.delay")));
+    assert!(has_pairs(&of("s.origin = f.origin AND (f.delay = s.delay OR f.fare > 3)")), "not in all pairs");
     // What is grouped by is of both sides, or a state is as large as the rows, or depends on their order, or reads the window.
     assert!(has_pairs(&joined("sum(f.delay)", "", "s.ts, f.dest")));
     assert!(has_pairs(&joined("sum(f.delay), count(DISTINCT f.dest)", "", "s.ts")));
@@ -114,6 +129,8 @@ fn groups_of_several_rows_of_one_side_need_no_pairs_where_states_are_small() {
         joined("sum(f.delay)", "", "s.ts") + " EMIT EAGER",
         in_windows("sum(delay)", "u", "window_end"),
         joined("sum(s.delay)", "", "f.ts, f.delay"),
+        joined("sum(s.delay)", "", "s.origin, f.origin"),
+        joined("sum(s.delay)", "", "f.ts, f.origin").replace(" AND f.ts BETWEEN", " AND f.ts = s.ts AND f.ts BETWEEN"),
     ] {
         let refused = plan("SET 'parallelism' = '1'", &query).unwrap_err();
         assert_eq!(refused.to_string(), run(&mut session(), &query).unwrap_err().to_string(), "{query}");
