@@ -133,7 +133,7 @@ pub fn run(report: &mut Report) -> Result<(), String> {
 
 /// What must be set for a strategy in so many instances.
 ///
-/// Pairs are put together, as in the paper: no states of sums stand for those of a row.
+/// The join puts its pairs together, as in the paper: with plain sums of doubles, of which there are none here, no aggregate is computed below it.
 pub fn settings(strategy: &str, instances: usize, phases: &str) -> String {
     format!(
         "SET 'parallel.strategy' = '{strategy}'; SET 'parallelism' = '{instances}'; SET 'aggregate.phases' = '{phases}';

@@ -22,7 +22,7 @@
 //!    └─ r                                 └─ r
 //! ```
 //!
-//! Everything else stays a join.
+//! A column of the other side that is equal in all pairs counts as one of this side. Everything else stays a join.
 //!
 //! Up to three frames are looked at: that of the rows of the right side; the same one as pairs, where something is asked of both rows; and
 //! the row itself beside nulls, which is what a LEFT JOIN has for a row without a partner.
