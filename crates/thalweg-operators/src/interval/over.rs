@@ -292,7 +292,7 @@ impl Over {
             lines.take_all(due);
         }
         sweep.put(due);
-        if !ready.is_empty() && !sweep.look(ready, asked, kept, chunk)? {
+        if !ready.is_empty() && !sweep.look(ready, i64::MAX, lines.keys(), asked, kept, chunk)? {
             sweep.give(due);
             self.sweep = None;
             return Ok(false);

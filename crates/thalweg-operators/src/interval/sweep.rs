@@ -9,13 +9,14 @@
 //! sorted again and again: where these are many, rows are kept by key, in [`Lines`](super::lines::Lines). [`Sweep::is_on`] says which it is.
 
 use thalweg_core::{Interval, Result, Timestamp};
+use thalweg_memory::{kernels::bounds::bounds, simd::Level};
 use thalweg_plan::node::FrameBounds;
 
 use super::{
     asked::Asked,
     chunk::Chunk,
     due::Due,
-    entry::{At, Entry},
+    entry::{Arrived, At, Entry},
     kept::{Kept, Released},
     line::Line,
     words::{Patience, Words, bits},
@@ -28,6 +29,9 @@ const BY_KEY: i64 = 12;
 /// Tests go over whenever they can.
 const OVER: i64 = if cfg!(test) { 0 } else { 40 };
 
+/// So many rows are looked at together: whether time has passed them.
+const TOGETHER: usize = if cfg!(test) { 2 } else { 64 };
+
 /// That time passes counts as so many rows.
 const PASSING: usize = 16;
 
@@ -36,6 +40,10 @@ const PASSING: usize = 16;
 pub struct Sweep {
     /// Rows that may be seen, in no order.
     rows: Vec<Entry>,
+    /// So many of them at most have a time that has not passed: nobody sees these yet.
+    waiting: usize,
+    /// Between which times all of them lie.
+    span: Span,
     /// Whether rows are here, and not by key.
     is_on: bool,
     /// How much less the other way would have cost since this one was gone.
@@ -61,12 +69,12 @@ struct Shape {
 }
 
 impl Shape {
-    /// `None` if they do not fit.
-    fn of(seen: &[Entry], looked: &[Entry], asked: &Asked) -> Option<Self> {
-        let (mut earliest, mut latest, mut largest) = (i64::MAX, i64::MIN, 0);
-        seen.iter().chain(looked).for_each(|entry| {
-            (earliest, latest, largest) = (earliest.min(entry.time), latest.max(entry.time), largest.max(entry.key));
-        });
+    /// Of so many rows that are seen, between these times, and of those that are looked at, which are in the order of time; so many keys have
+    /// a number. `None` if they do not fit.
+    fn of(seen: (usize, Span), looked: &[Entry], keys: usize, asked: &Asked) -> Option<Self> {
+        let (count, mut span) = seen;
+        looked.first().into_iter().chain(looked.last()).for_each(|entry| span.widen(entry.time, entry.time));
+        let Span { earliest, latest } = span;
         // The ends of a frame stay with the key.
         let (mut before, mut behind) = (0, 0);
         for looked in &asked.frames {
@@ -76,8 +84,9 @@ impl Shape {
         }
         let earliest = earliest.checked_add(before)?;
         let of_time = bits(latest.checked_add(behind)?.checked_sub(earliest)? as u64);
-        let numbers = [seen, looked].map(|rows| bits(rows.len().saturating_sub(1) as u64));
-        let of_key = bits(u64::from(largest));
+        let [of_key, of_seen, of_looked] =
+            [keys, count, looked.len()].map(|count| bits(count.saturating_sub(1) as u64));
+        let numbers = [of_seen, of_looked];
         // A word without its number is a time as well.
         (of_time + of_key + numbers[0].max(numbers[1]).max(1) <= u64::BITS).then_some(Self {
             earliest,
@@ -87,12 +96,32 @@ impl Shape {
         })
     }
 
-    fn words<'a>(&self, rows: &'a [Entry], numbers: u32) -> impl Iterator<Item = u64> + use<'a> {
+    /// The words of rows, of which the first has this number.
+    fn words<'a>(&self, rows: &'a [Entry], first: usize, numbers: u32) -> impl Iterator<Item = u64> + use<'a> {
         let Self { earliest, of_time, .. } = *self;
-        rows.iter().zip(0..).map(move |(entry, number)| {
+        rows.iter().zip(first as u64..).map(move |(entry, number)| {
             let high = u64::from(entry.key) << of_time | entry.time.wrapping_sub(earliest) as u64;
             high << numbers | number
         })
+    }
+}
+
+/// Between which times rows lie.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    earliest: i64,
+    latest: i64,
+}
+
+impl Default for Span {
+    fn default() -> Self {
+        Self { earliest: i64::MAX, latest: i64::MIN }
+    }
+}
+
+impl Span {
+    fn widen(&mut self, earliest: i64, latest: i64) {
+        (self.earliest, self.latest) = (self.earliest.min(earliest), self.latest.max(latest));
     }
 }
 
@@ -127,19 +156,58 @@ impl Sweep {
     /// Takes rows, which may be seen.
     pub fn put(&mut self, due: &mut Due) {
         self.grown += due.len();
+        due.iter().for_each(|entry| self.span.widen(entry.time, entry.time));
         due.leave(&mut self.rows);
     }
 
-    /// Takes rows which are put behind those that are here.
-    pub fn put_some(&mut self, put: impl FnOnce(&mut Vec<Entry>)) {
+    /// Takes rows that nobody sees until time has passed them.
+    pub fn put_waiting(&mut self, rows: &mut Vec<Entry>) {
+        rows.iter().for_each(|entry| self.span.widen(entry.time, entry.time));
+        self.wait(rows.drain(..));
+    }
+
+    /// The same for rows as they arrive.
+    pub fn put_arrived(&mut self, rows: &Arrived<'_>) {
+        if let Some((earliest, latest)) = bounds(Level::best(), rows.times) {
+            self.span.widen(earliest, latest);
+        }
+        self.wait(rows.entries());
+    }
+
+    fn wait(&mut self, rows: impl Iterator<Item = Entry>) {
         let before = self.rows.len();
-        put(&mut self.rows);
-        self.grown += self.rows.len() - before;
+        self.rows.extend(rows);
+        let more = self.rows.len() - before;
+        (self.grown, self.waiting) = (self.grown + more, self.waiting + more);
+    }
+
+    /// How many rows there are that time has not passed, as far as is known; they are fewer, as a rule.
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// How many others there are.
+    pub fn passed(&self) -> usize {
+        self.rows.len() - self.waiting
+    }
+
+    /// Counts those that time has not passed, which are at `end` and behind it.
+    pub fn count_waiting(&mut self, end: i64) {
+        self.waiting = self.rows.iter().filter(|entry| entry.time >= end).count();
+    }
+
+    /// Gives away those that time has not passed, at `end` and behind it.
+    pub fn give_waiting(&mut self, end: i64, others: &mut Vec<Entry>) {
+        if self.waiting > 0 {
+            others.extend(self.rows.extract_if(.., |entry| entry.time >= end));
+            self.waiting = 0;
+        }
     }
 
     /// Gives all rows away.
     pub fn give(&mut self, others: &mut Due) {
         others.take(&mut self.rows);
+        (self.waiting, self.span) = (0, Span::default());
     }
 
     /// Rows are by key from now on, and not here.
@@ -148,18 +216,45 @@ impl Sweep {
         (self.is_on, self.regret) = (false, 0);
     }
 
-    /// Looks at rows, which are in the order of time, and finds all that is asked for; whether it could.
-    pub fn look(&mut self, bases: &[Entry], asked: &Asked, kept: &Kept, chunk: &mut Chunk) -> Result<bool> {
-        let Some(shape) = Shape::of(&self.rows, bases, asked) else { return Ok(false) };
+    /// Looks at rows, which are in the order of time and see none at `end` or behind it, and finds all that is asked for; whether it could.
+    /// So many keys have a number.
+    pub fn look(
+        &mut self,
+        bases: &[Entry],
+        end: i64,
+        keys: usize,
+        asked: &Asked,
+        kept: &Kept,
+        chunk: &mut Chunk,
+    ) -> Result<bool> {
+        let mut span = self.span;
+        if self.waiting > 0 {
+            span.latest = span.latest.min(end.saturating_sub(1));
+        }
+        let Some(shape) = Shape::of((self.rows.len(), span), bases, keys, asked) else { return Ok(false) };
         self.is_swept = true;
-        let Self { rows, seen, looked, places, line, patience, .. } = self;
+        let Self { rows, waiting, seen, looked, places, line, patience, .. } = self;
         let number = |numbers: u32| move |word: &u64| *word as usize & ((1 << numbers) - 1);
         let [of_seen, of_looked] = shape.numbers;
-        let (words, of) = (shape.words(rows, of_seen), shape.of_time + shape.of_key);
+        let of = shape.of_time + shape.of_key;
         // Those of a key are nearly in order as they come, unless it has many within lateness.
         seen.clear();
-        seen.extend(words);
+        if *waiting == 0 {
+            seen.extend(shape.words(rows, 0, of_seen));
+        } else {
+            for (some, first) in rows.chunks(TOGETHER).zip((0..).step_by(TOGETHER)) {
+                let (words, has_passed) = (shape.words(some, first, of_seen), |entry: &Entry| entry.time < end);
+                // As a rule all have, or none. All are looked at without a branch.
+                match some.iter().fold(true, |all, entry| all & has_passed(entry)) {
+                    true => seen.extend(words),
+                    false => seen.extend(words.zip(some).filter(|(_, entry)| has_passed(entry)).map(|(word, _)| word)),
+                }
+            }
+        }
         let sorted = seen.sort_nearly(patience, of_seen, of, shape.of_key);
+        if *waiting > 0 {
+            *waiting = rows.len() - sorted.len();
+        }
         places.clear();
         places.extend(sorted.iter().map(number(of_seen)).map(|number| rows[number].at));
         let amounts = asked.kinds.iter().map(|kind| match places.is_empty() {
@@ -168,7 +263,7 @@ impl Sweep {
         });
         line.fill(sorted.iter().map(|word| (word >> of_seen) as i64), &amounts.collect::<Result<Vec<_>>>()?);
         // These are in the order of time already.
-        let sorted = looked.sort(shape.words(bases, of_looked), of_looked + shape.of_time, shape.of_key);
+        let sorted = looked.sort(shape.words(bases, 0, of_looked), of_looked + shape.of_time, shape.of_key);
         let numbers = sorted.iter().map(|word| number(of_looked)(word) as u32);
         let times = sorted.iter().map(|word| (word >> of_looked) as i64);
         chunk.begin_swept(bases, asked, kept, line, (numbers, times))
@@ -192,6 +287,7 @@ impl Sweep {
             stays
         });
         released.done(kept);
+        self.stay(end);
         // At the end of a stream time makes a leap.
         if Timestamp(end).is_in_range() { Interval(end.saturating_sub(oldest)) } else { Interval::ZERO }
     }
@@ -199,6 +295,16 @@ impl Sweep {
     /// Changes all rows, or drops them; not their times.
     pub fn retain(&mut self, keep: impl FnMut(&mut Entry) -> bool) {
         self.rows.retain_mut(keep);
+        self.stay(i64::MIN);
+    }
+
+    /// Rows have left, all of those before `end` among them.
+    fn stay(&mut self, end: i64) {
+        self.waiting = self.waiting.min(self.rows.len());
+        self.span.earliest = self.span.earliest.max(end);
+        if self.rows.is_empty() {
+            self.span = Span::default();
+        }
     }
 
     /// How many bytes of memory it takes.

@@ -15,6 +15,7 @@ use super::{
         kept::hashes,
         order::By,
         over::{Over, Parts, VERSION},
+        sweep::Sweep,
     },
     answers::Answers,
     changes::Changes,
@@ -44,7 +45,8 @@ pub struct EagerOver {
     /// The rows that are seen, and the next ones to look at.
     over: Over,
     answers: Answers,
-    /// Rows that have come, and are not among those of their keys yet, and those that are to be answered.
+    /// Rows that have come, and are not among those of their keys yet, nor among those that are sorted without an index, where they wait as
+    /// well; and those that are to be answered.
     pending: Vec<Entry>,
     unanswered: Vec<Entry>,
     /// Rows among those of their keys, for which it was not looked yet whose results they change.
@@ -91,6 +93,9 @@ const SETTLED: usize = if cfg!(test) { 48 } else { 4096 };
 /// (Tests sort them whenever they can.)
 const SEEN_AGAIN: usize = if cfg!(test) { 0 } else { 4 };
 
+/// Rows that time may not have passed are counted anew where there are so many others for each, at most.
+const COUNTED: usize = 4;
+
 /// So many results are looked at again at a time: first answers wait for no more than these.
 const SOME: usize = if cfg!(test) { 3 } else { 512 };
 
@@ -136,26 +141,33 @@ impl EagerOver {
     /// Whether rows that are final when they are first answered are answered without an index from now on: only as long as no result is there
     /// that may change, and not many rows wait for a first answer that is not final.
     fn sweeps(&mut self) -> bool {
-        let Self { over, answers, pending, unanswered, put_off, stale, begun, settled, .. } = self;
+        let new = self.pending();
+        let Self { over, answers, unanswered, put_off, stale, begun, settled, .. } = self;
         let Some(sweep) = &mut over.sweep else { return false };
         let may_change = [put_off, stale, begun].into_iter().any(|rows| !rows.is_empty()) || answers.rows() > 0;
         let rest = unanswered.iter().filter(|row| row.time >= settled.0).count();
         if may_change || rest >= UNANSWERED {
             return false;
         }
-        let old = if sweep.is_on() { sweep.rows().len() } else { over.lines.rows() };
-        if old.saturating_mul(SEEN_AGAIN) > pending.len() {
+        let old = if sweep.is_on() { sweep.passed() } else { over.lines.rows() };
+        if old.saturating_mul(SEEN_AGAIN) > new {
             return false;
         }
-        sweep.choose(pending.len(), unanswered.len() - rest, old)
+        sweep.choose(new, unanswered.len() - rest, old)
+    }
+
+    /// How many rows have come that are not among those of their keys yet, nor known to be before the time that has passed.
+    fn pending(&self) -> usize {
+        self.pending.len() + self.over.sweep.as_ref().map_or(0, Sweep::waiting)
     }
 
     /// Rows that may be seen are by key from now on.
     fn end_sweep(&mut self) -> Result<()> {
-        let Over { sweep, due, .. } = &mut self.over;
+        let Over { sweep, due, reached, .. } = &mut self.over;
         let Some(sweep) = sweep.as_mut().filter(|sweep| sweep.is_on() || !sweep.rows().is_empty()) else {
             return Ok(());
         };
+        sweep.give_waiting(reached.0, &mut self.pending);
         sweep.end(due);
         self.over.append()
     }
@@ -169,10 +181,14 @@ impl EagerOver {
             lines.take_all(due);
         }
         sweep.put(due);
-        sweep.put_some(|rows| take_before(pending, reached.0, rows));
+        sweep.put_waiting(pending);
         take_before(unanswered, settled.0, ready);
         sorter.sort_rows(ready, By::Time, |rows| hashes(kept, rows))?;
-        over.is_swept = ready.is_empty() || sweep.look(ready, asked, kept, chunk)?;
+        if ready.is_empty() && sweep.passed() <= COUNTED * sweep.waiting() {
+            // Nobody looks at them, which would tell.
+            sweep.count_waiting(reached.0);
+        }
+        over.is_swept = ready.is_empty() || sweep.look(ready, reached.0, lines.keys(), asked, kept, chunk)?;
         Ok(over.is_swept)
     }
 
@@ -308,17 +324,28 @@ impl EagerOver {
     /// Looks on at what rows see, and has the results that are new go out; whether a batch of rows was finished.
     fn answer(&mut self) -> Result<bool> {
         let Some(computed) = self.over.look()? else { return Ok(false) };
+        let ready = std::mem::take(&mut self.over.ready);
+        let answered = self.answer_for(&ready[computed]);
+        self.over.ready = ready;
+        answered.map(|()| true)
+    }
+
+    /// Has the results of rows that were looked at go out, as far as they are new.
+    fn answer_for(&mut self, bases: &[Entry]) -> Result<()> {
         let Self { over, answers, corrections, watched, .. } = self;
-        let mut found = over.chunk.aggregates(&over.ready[computed.clone()], &over.asked, &over.past, &over.kept)?;
-        let bases = over.ready[computed].to_vec();
-        let given = answers.given(&bases);
-        over.watch(&bases, &given, &found, watched)?;
+        let mut found = over.chunk.aggregates(bases, &over.asked, &over.past, &over.kept)?;
+        if over.is_swept {
+            // All are final, and none was answered before.
+            over.chunk.go_on(bases.len());
+            return self.give_once(bases, found);
+        }
+        let given = answers.given(bases);
+        over.watch(bases, &given, &found, watched)?;
         over.chunk.go_on(bases.len());
         if let Some(corrections) = corrections {
-            found.extend(corrections.latest(&bases, &given, answers, &over.asked, &over.kept)?);
+            found.extend(corrections.latest(bases, &given, answers, &over.asked, &over.kept)?);
         }
-        self.give(&bases, &given, found)?;
-        Ok(true)
+        self.give(bases, &given, found)
     }
 
     /// Takes up what is said anew of rows that were answered; whether something was.
@@ -474,13 +501,20 @@ impl Operator for EagerOver {
             self.come += rows.count();
             are_few = rows.count() <= FEW;
             if arrived.is_seen {
-                self.pending.extend(rows.entries());
+                match &mut self.over.sweep {
+                    Some(sweep) if sweep.is_on() && self.pending.is_empty() => sweep.put_arrived(&rows),
+                    _ => self.pending.extend(rows.entries()),
+                }
             }
             self.over.tell_spoilt(self.settled, false, out);
         }
         // What is said anew of rows is said of answers.
         let is_corrected = self.corrections.as_ref().is_some_and(|corrections| !corrections.is_empty());
-        if are_few || is_corrected || self.pending.len().max(self.unanswered.len()) >= PENDING {
+        if self.pending() >= PENDING {
+            let Over { sweep, reached, .. } = &mut self.over;
+            sweep.iter_mut().for_each(|sweep| sweep.count_waiting(reached.0));
+        }
+        if are_few || is_corrected || self.pending().max(self.unanswered.len()) >= PENDING {
             self.answer_all()?;
         }
         self.resume(out)
@@ -511,7 +545,7 @@ impl Operator for EagerOver {
 
     fn put_off(&self) -> PutOff {
         let is_settled = self.settled == self.over.final_before() || self.is_empty();
-        let waits = [&self.pending, &self.unanswered, &self.begun].into_iter().any(|rows| !rows.is_empty());
+        let waits = self.pending() > 0 || !self.unanswered.is_empty() || !self.begun.is_empty();
         match (waits, self.stale.is_empty() && self.put_off.is_empty() && is_settled) {
             (true, _) => PutOff::Now,
             (false, false) => PutOff::Later,
@@ -520,7 +554,7 @@ impl Operator for EagerOver {
     }
 
     fn catch_up(&mut self, out: &mut Output) -> Result<Progress> {
-        if !self.pending.is_empty() || !self.unanswered.is_empty() {
+        if self.pending() > 0 || !self.unanswered.is_empty() {
             self.answer_all()?;
             return self.resume(out);
         }
@@ -613,6 +647,8 @@ impl State for EagerOver {
 
     fn load(&mut self, _: KeyGroup, snapshot: &Snapshot) -> Result<()> {
         let mut snapshot = snapshot.read(VERSION)?;
+        // Which of the results that were given a row changes is told by key.
+        self.end_sweep()?;
         let bases = self.over.read(&mut snapshot, true)?;
         let given = match bases.is_empty() || self.columns == 0 {
             true => Vec::new(),
