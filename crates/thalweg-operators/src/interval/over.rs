@@ -74,11 +74,11 @@ pub struct Over {
     pub(super) faults: Faults,
     pub(super) kept: Kept,
     pub(super) lines: Lines,
-    /// Rows that may be seen where they are not in lines, if that can be.
+    /// Rows that may be seen where they are not in lines, if that can be; and some that wait.
     pub(super) sweep: Option<Sweep>,
     /// Whether lines need not keep rows themselves.
     pub(super) may_be_light: bool,
-    /// Rows that may be seen, and wait.
+    /// Rows that may be seen, and wait, where they do not wait among those that are swept.
     members: Waiting,
     /// Rows of the first input that wait for those that they see.
     bases: Waiting,
@@ -279,25 +279,37 @@ impl Over {
     /// Finds the results of all rows that are next without an index, where that costs less and no rows are known by their totals alone; if not,
     /// rows that may be seen are due.
     fn is_swept_at_once(&mut self) -> Result<bool> {
-        let Self { sweep: Some(sweep), lines, due, ready, asked, kept, chunk, .. } = self else { return Ok(false) };
+        let Self { sweep: Some(sweep), lines, due, ready, asked, kept, chunk, reached, .. } = self else {
+            return Ok(false);
+        };
         if !lines.keep_rows() {
             return Ok(false);
         }
         let was_on = sweep.is_on();
-        if !sweep.choose(due.len(), ready.len(), if was_on { sweep.rows().len() } else { lines.rows() }) {
-            sweep.give(due);
+        let (new, old) = (due.len() + sweep.arrived(), if was_on { sweep.passed() } else { lines.rows() });
+        if !sweep.choose(new, ready.len(), old) {
+            self.leave_sweep();
             return Ok(false);
         }
         if !was_on {
             lines.take_all(due);
         }
         sweep.put(due);
-        if !ready.is_empty() && !sweep.look(ready, i64::MAX, lines.keys(), asked, kept, chunk)? {
-            sweep.give(due);
+        if !ready.is_empty() && !sweep.look(ready, reached.0, lines.keys(), asked, kept, chunk)? {
+            self.leave_sweep();
             self.sweep = None;
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Rows that would be swept are due, and those that wait do so elsewhere.
+    fn leave_sweep(&mut self) {
+        let Self { sweep, members, due, reached, .. } = self;
+        if let Some(sweep) = sweep {
+            sweep.give_waiting(reached.0, |entry| members.put_one(entry));
+            sweep.give(due);
+        }
     }
 
     /// Appends the rows that are due to those of their keys.
@@ -541,8 +553,9 @@ impl Operator for Over {
 
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         if let Some(arrived) = self.arrive(port, batch, out)? {
-            if arrived.is_seen {
-                self.members.put(&arrived.rows());
+            let rows = arrived.rows();
+            if arrived.is_seen && !self.sweep.as_mut().is_some_and(|sweep| sweep.take_arrived(&rows)) {
+                self.members.put(&rows);
             }
             self.bases.put(&arrived.rows().slice(arrived.bases.clone()));
         }

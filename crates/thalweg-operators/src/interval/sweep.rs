@@ -29,6 +29,9 @@ const BY_KEY: i64 = 12;
 /// Tests go over whenever they can.
 const OVER: i64 = if cfg!(test) { 0 } else { 40 };
 
+/// So many rows wait here at most.
+const MOST: usize = if cfg!(test) { 64 } else { 5 * 8192 };
+
 /// So many rows are looked at together: whether time has passed them.
 const TOGETHER: usize = if cfg!(test) { 2 } else { 64 };
 
@@ -40,8 +43,9 @@ const PASSING: usize = 16;
 pub struct Sweep {
     /// Rows that may be seen, in no order.
     rows: Vec<Entry>,
-    /// So many of them at most have a time that has not passed: nobody sees these yet.
+    /// So many of them at most have a time that has not passed: nobody sees these yet. And so many had not when rows were last looked at.
     waiting: usize,
+    left: usize,
     /// Between which times all of them lie.
     span: Span,
     /// Whether rows are here, and not by key.
@@ -160,30 +164,36 @@ impl Sweep {
         due.leave(&mut self.rows);
     }
 
-    /// Takes rows that nobody sees until time has passed them.
-    pub fn put_waiting(&mut self, rows: &mut Vec<Entry>) {
-        rows.iter().for_each(|entry| self.span.widen(entry.time, entry.time));
-        self.wait(rows.drain(..));
+    /// Takes rows which are put behind those that are here, and may be seen.
+    pub fn put_some(&mut self, put: impl FnOnce(&mut Vec<Entry>)) {
+        let before = self.rows.len();
+        put(&mut self.rows);
+        self.grown += self.rows.len() - before;
+        self.rows[before..].iter().for_each(|entry| self.span.widen(entry.time, entry.time));
     }
 
-    /// The same for rows as they arrive.
-    pub fn put_arrived(&mut self, rows: &Arrived<'_>) {
+    /// Takes rows as they arrive, which nobody sees until time has passed them; whether it did. They are not taken where more rows wait than
+    /// these are, since all are looked through each time.
+    pub fn take_arrived(&mut self, rows: &Arrived<'_>) -> bool {
+        if !self.is_on || self.left > rows.count() || self.waiting + rows.count() > MOST {
+            return false;
+        }
         if let Some((earliest, latest)) = bounds(Level::best(), rows.times) {
             self.span.widen(earliest, latest);
         }
-        self.wait(rows.entries());
-    }
-
-    fn wait(&mut self, rows: impl Iterator<Item = Entry>) {
-        let before = self.rows.len();
-        self.rows.extend(rows);
-        let more = self.rows.len() - before;
-        (self.grown, self.waiting) = (self.grown + more, self.waiting + more);
+        self.rows.extend(rows.entries());
+        (self.grown, self.waiting) = (self.grown + rows.count(), self.waiting + rows.count());
+        true
     }
 
     /// How many rows there are that time has not passed, as far as is known; they are fewer, as a rule.
     pub fn waiting(&self) -> usize {
         self.waiting
+    }
+
+    /// How many of these have come since rows were last looked at.
+    pub fn arrived(&self) -> usize {
+        self.waiting - self.left
     }
 
     /// How many others there are.
@@ -193,21 +203,26 @@ impl Sweep {
 
     /// Counts those that time has not passed, which are at `end` and behind it.
     pub fn count_waiting(&mut self, end: i64) {
-        self.waiting = self.rows.iter().filter(|entry| entry.time >= end).count();
+        self.waiting = self.not_passed(end);
+    }
+
+    /// How many rows there are at `end` and behind it.
+    pub fn not_passed(&self, end: i64) -> usize {
+        self.rows.iter().filter(|entry| entry.time >= end).count()
     }
 
     /// Gives away those that time has not passed, at `end` and behind it.
-    pub fn give_waiting(&mut self, end: i64, others: &mut Vec<Entry>) {
+    pub fn give_waiting(&mut self, end: i64, put: impl FnMut(Entry)) {
         if self.waiting > 0 {
-            others.extend(self.rows.extract_if(.., |entry| entry.time >= end));
-            self.waiting = 0;
+            self.rows.extract_if(.., |entry| entry.time >= end).for_each(put);
+            (self.waiting, self.left) = (0, 0);
         }
     }
 
     /// Gives all rows away.
     pub fn give(&mut self, others: &mut Due) {
         others.take(&mut self.rows);
-        (self.waiting, self.span) = (0, Span::default());
+        (self.waiting, self.left, self.span) = (0, 0, Span::default());
     }
 
     /// Rows are by key from now on, and not here.
@@ -233,7 +248,7 @@ impl Sweep {
         }
         let Some(shape) = Shape::of((self.rows.len(), span), bases, keys, asked) else { return Ok(false) };
         self.is_swept = true;
-        let Self { rows, waiting, seen, looked, places, line, patience, .. } = self;
+        let Self { rows, waiting, left, seen, looked, places, line, patience, .. } = self;
         let number = |numbers: u32| move |word: &u64| *word as usize & ((1 << numbers) - 1);
         let [of_seen, of_looked] = shape.numbers;
         let of = shape.of_time + shape.of_key;
@@ -255,6 +270,7 @@ impl Sweep {
         if *waiting > 0 {
             *waiting = rows.len() - sorted.len();
         }
+        *left = *waiting;
         places.clear();
         places.extend(sorted.iter().map(number(of_seen)).map(|number| rows[number].at));
         let amounts = asked.kinds.iter().map(|kind| match places.is_empty() {
@@ -301,6 +317,7 @@ impl Sweep {
     /// Rows have left, all of those before `end` among them.
     fn stay(&mut self, end: i64) {
         self.waiting = self.waiting.min(self.rows.len());
+        self.left = self.left.min(self.waiting);
         self.span.earliest = self.span.earliest.max(end);
         if self.rows.is_empty() {
             self.span = Span::default();

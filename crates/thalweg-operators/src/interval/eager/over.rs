@@ -167,7 +167,7 @@ impl EagerOver {
         let Some(sweep) = sweep.as_mut().filter(|sweep| sweep.is_on() || !sweep.rows().is_empty()) else {
             return Ok(());
         };
-        sweep.give_waiting(reached.0, &mut self.pending);
+        sweep.give_waiting(reached.0, |entry| self.pending.push(entry));
         sweep.end(due);
         self.over.append()
     }
@@ -181,7 +181,7 @@ impl EagerOver {
             lines.take_all(due);
         }
         sweep.put(due);
-        sweep.put_waiting(pending);
+        sweep.put_some(|rows| take_before(pending, reached.0, rows));
         take_before(unanswered, settled.0, ready);
         sorter.sort_rows(ready, By::Time, |rows| hashes(kept, rows))?;
         if ready.is_empty() && sweep.passed() <= COUNTED * sweep.waiting() {
@@ -501,9 +501,9 @@ impl Operator for EagerOver {
             self.come += rows.count();
             are_few = rows.count() <= FEW;
             if arrived.is_seen {
-                match &mut self.over.sweep {
-                    Some(sweep) if sweep.is_on() && self.pending.is_empty() => sweep.put_arrived(&rows),
-                    _ => self.pending.extend(rows.entries()),
+                let sweep = &mut self.over.sweep;
+                if !sweep.as_mut().is_some_and(|sweep| sweep.take_arrived(&rows)) {
+                    self.pending.extend(rows.entries());
                 }
             }
             self.over.tell_spoilt(self.settled, false, out);

@@ -125,6 +125,7 @@ impl Over {
 
     /// Lines keep no rows themselves from now on.
     fn lighten(&mut self) -> Result<()> {
+        self.leave_sweep();
         if let Some(sweep) = self.sweep.as_mut().filter(|sweep| sweep.is_on()) {
             sweep.end(&mut self.due);
             self.append()?;
@@ -179,7 +180,9 @@ impl State for Over {
     }
 
     fn held(&self) -> Vec<Held> {
-        let (seen, waiting) = (self.lines.rows() + self.swept().len(), self.members.rows().max(self.bases.rows()));
+        let waiting = self.sweep.as_ref().map_or(0, |sweep| sweep.not_passed(self.reached.0));
+        let seen = self.lines.rows() + self.swept().len() - waiting;
+        let waiting = (self.members.rows() + waiting).max(self.bases.rows());
         match (seen, waiting) {
             (0, 0) => Vec::new(),
             _ => vec![
