@@ -7,6 +7,7 @@
 //!
 //! What a row costs does not depend on how many keys there are, and nothing is looked for in memory. But rows that are seen for long are
 //! sorted again and again: where these are many, rows are kept by key, in [`Lines`](super::lines::Lines). [`Sweep::is_on`] says which it is.
+//! While it is on, rows that come wait among the others until time has passed them, if these are not many.
 
 use thalweg_core::{Interval, Result, Timestamp};
 use thalweg_memory::{kernels::bounds::bounds, simd::Level};
@@ -204,6 +205,7 @@ impl Sweep {
     /// Counts those that time has not passed, which are at `end` and behind it.
     pub fn count_waiting(&mut self, end: i64) {
         self.waiting = self.not_passed(end);
+        self.left = self.left.min(self.waiting);
     }
 
     /// How many rows there are at `end` and behind it.
@@ -334,6 +336,25 @@ impl Sweep {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_taken_as_long_as_no_more_are_left_and_those_that_time_has_passed_are_not() {
+        let mut sweep = Sweep::new();
+        let times: Vec<i64> = (0..8).collect();
+        let at = At { batch: 0, row: 0 };
+        let rows = Arrived { times: &times, positions: &times, keys: &[0; 8], rank: 1, at };
+        assert!(sweep.take_arrived(&rows) && sweep.take_arrived(&rows));
+        sweep.left = 9;
+        assert!(!sweep.take_arrived(&rows));
+        sweep.count_waiting(6);
+        assert_eq!((sweep.waiting(), sweep.passed(), sweep.arrived()), (4, 12, 0));
+        assert!(sweep.take_arrived(&rows));
+        let mut given = Vec::new();
+        sweep.give_waiting(6, |entry| given.push(entry.time));
+        assert_eq!(given, [6, 7].repeat(3));
+        assert_eq!((sweep.waiting(), sweep.rows().len()), (0, 18));
+        assert!((0..9).any(|_| !sweep.take_arrived(&rows)), "there is a bound");
+    }
 
     #[test]
     fn rows_are_by_key_while_many_are_seen_for_long_and_are_sorted_while_few_are() {
