@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, TimestampMicrosecondArray, cast::AsArray, types::*};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, TimestampMicrosecondArray, cast::AsArray, types::*};
 use serde_json::{Map, Value, json};
 use thalweg::{Engine, Memory};
 use thalweg_core::operator::Search;
@@ -119,11 +119,24 @@ pub fn expected(rows: &[Row], workload: &Workload) -> Answer {
 /// Tells an answer what came out, and what was taken back.
 fn add(batch: &RecordBatch, mode: Mode, answer: &mut Answer) {
     let results = results(batch, mode);
-    let [keys, sums] = [0, 2].map(|column| results.column(column).as_primitive::<Int64Type>());
-    let times = results.column(1).as_primitive::<TimestampMicrosecondType>();
-    for row in 0..batch.num_rows() {
-        let sum = sums.is_valid(row).then(|| sums.value(row));
-        becomes(batch, row, mode).of(answer, values(keys.value(row), times.value(row), sum));
+    let keys = results.column(0).as_primitive::<Int64Type>().values();
+    let times = results.column(1).as_primitive::<TimestampMicrosecondType>().values();
+    let sums = results.column(2).as_primitive::<Int64Type>().iter();
+    let rows = keys.iter().zip(times).zip(sums).map(|((key, time), sum)| values(*key, *time, sum));
+    if are_first(batch, mode) {
+        rows.for_each(|values| answer.add_result(values));
+    } else {
+        rows.enumerate().for_each(|(row, values)| becomes(batch, row, mode).of(answer, values));
+    }
+}
+
+/// Whether all rows that came out are the first results of their base rows, as most are.
+fn are_first(batch: &RecordBatch, mode: Mode) -> bool {
+    mode == Mode::Final || {
+        let ops = batch.column(0).as_string::<i32>();
+        let [first, end] = [0, batch.num_rows()].map(|row| ops.value_offsets()[row] as usize);
+        let (ops, rest) = ops.value_data()[first..end].as_chunks();
+        rest.is_empty() && ops.len() == batch.num_rows() && ops.iter().all(|op| op == b"+I")
     }
 }
 

@@ -104,14 +104,20 @@ impl Way {
             .collect()
     }
 
-    /// The engine and the baseline that costs least, in one thread and all, and what there is to be had.
+    /// The engine and the baseline that costs least, in one thread and all, with final results and where that one is least by far with results
+    /// at once, and what there is to be had.
     pub fn least(workload: &Workload) -> Vec<Self> {
         let least = if workload.has_few() { ROW_BY_ROW } else { ALGORITHMS[0] };
-        let ways = one_and_all().into_iter().map(|joiners| {
+        let ways = one_and_all().into_iter().flat_map(|joiners| {
             let name = if joiners == 1 { ENGINE } else { ANY_ORDER };
-            [Self::of(least, joiners), Self::of_engine(name, joiners, Mode::Final)]
+            let at_once = [
+                Self { mode: Mode::Corrected, ..Self::of(least, joiners) },
+                Self::of_engine(ENGINE, joiners, Mode::Eager),
+            ];
+            let at_once = at_once.into_iter().filter(|_| workload.has_few());
+            [Self::of(least, joiners), Self::of_engine(name, joiners, Mode::Final)].into_iter().chain(at_once)
         });
-        ways.flatten().chain([Self::of(BARE, 1)]).collect()
+        ways.chain([Self::of(BARE, 1)]).collect()
     }
 
     /// An algorithm with exact results.

@@ -1,6 +1,9 @@
 //! An expression of a plan becomes something that computes columns.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, new_empty_array, new_null_array};
 use arrow_schema::{ArrowError, DataType};
@@ -16,7 +19,7 @@ use datafusion_expr::{
     physical_planning_context::PhysicalPlanningContext,
     simplify::{ExprSimplifyResult, SimplifyContext},
 };
-use datafusion_physical_expr::{PhysicalExpr, create_physical_expr};
+use datafusion_physical_expr::{PhysicalExpr, create_physical_expr, expressions::Literal};
 use thalweg_core::{
     Batch, Result, Selection,
     expression::{Expression, check_text},
@@ -64,6 +67,8 @@ pub struct Computed {
     physical: Arc<dyn PhysicalExpr>,
     kind: DataType,
     is_total: bool,
+    /// The column of a literal, for as many rows as there were last; `None` for what is no literal.
+    constant: Option<Mutex<ArrayRef>>,
 }
 
 impl Computed {
@@ -82,7 +87,10 @@ impl Computed {
         let physical = physical(&expression, &schema)?;
         let kind = physical.data_type(schema.as_arrow())?;
         let is_total = is_total(&physical, schema.as_arrow());
-        Ok(Self { expression, schema, needed, physical, kind, is_total })
+        // Texts may be long, and are not kept.
+        let is_constant = physical.downcast_ref::<Literal>().is_some() && kind.primitive_width().is_some();
+        let constant = is_constant.then(|| Mutex::new(new_empty_array(&kind)));
+        Ok(Self { expression, schema, needed, physical, kind, is_total, constant })
     }
 
     /// One value per row of the columns that are needed.
@@ -91,6 +99,13 @@ impl Computed {
             return Ok(new_empty_array(&self.kind));
         }
         let rows = columns.num_rows();
+        if let Some(constant) = &self.constant {
+            // A longer one is not cut: all of it would count as memory of few rows.
+            let last = constant.lock().unwrap_or_else(PoisonError::into_inner);
+            if last.len() == rows {
+                return Ok(Arc::clone(&last));
+            }
+        }
         let computed = self.physical.evaluate(columns).and_then(|value| {
             // The same text for every row is written down once for each.
             if let ColumnarValue::Scalar(scalar) = &value {
@@ -100,7 +115,11 @@ impl Computed {
             }
             value.into_array(rows)
         });
-        computed.map_err(|error| blame::explain(&self.expression, &self.schema, columns, &error))
+        let computed = computed.map_err(|error| blame::explain(&self.expression, &self.schema, columns, &error))?;
+        if let Some(constant) = &self.constant {
+            *constant.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&computed);
+        }
+        Ok(computed)
     }
 }
 
@@ -231,6 +250,13 @@ pub(crate) mod tests {
         let bare = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &rows).unwrap();
         let seven = compile(&(lit(3i64) + lit(4i64)), &DFSchema::empty()).unwrap();
         assert_eq!(seven.evaluate(&Batch::new(bare)).unwrap().as_ref(), &Int64Array::from(vec![7; 3]));
+        // The column that is made once is only that of as many rows.
+        let (one, null) = (compiled(&lit(7i64)), compiled(&cast(lit(ScalarValue::Null), DataType::Int64)));
+        for rows in [4, 4, 2, 0, 4] {
+            let some = Batch::new(batch().columns().slice(0, rows));
+            assert_eq!(one.evaluate(&some).unwrap().as_ref(), &Int64Array::from(vec![7; rows]));
+            assert_eq!(null.evaluate(&some).unwrap().as_ref(), &Int64Array::new_null(rows));
+        }
         // Few rows are computed by themselves.
         let lower = || datafusion_functions::string::lower().call(vec![lit("A")]);
         let few = compiled(&lower()).evaluate(&only(&[3])).unwrap();

@@ -27,10 +27,28 @@ pub struct Input {
     pub keys: Vec<Arc<dyn Expression>>,
 }
 
+/// When some rows are.
+pub struct Times {
+    /// Their event times.
+    pub values: ScalarBuffer<i64>,
+    /// The earliest and the latest of these.
+    pub bounds: Option<(i64, i64)>,
+}
+
+/// The rows of a batch that are on time.
+pub struct OnTime {
+    /// These rows.
+    pub batch: Batch,
+    /// When they are, if that has been looked at.
+    pub times: Option<Times>,
+    /// How many these and the late ones are.
+    pub came: Came,
+}
+
 /// What is known of some rows.
 pub struct Arrivals {
-    /// Their event times.
-    pub times: ScalarBuffer<i64>,
+    /// When they are.
+    pub times: Times,
     /// Where they stand in their source; zero where that is not known.
     pub positions: ScalarBuffer<i64>,
 }
@@ -46,24 +64,26 @@ pub struct Taken {
 }
 
 impl Input {
-    /// The rows of a batch that are on time where time has come to `reached`, `allowed` behind the watermarks; and how many these and the
-    /// late ones are. Guests are not counted: the instance whose own they are does that.
-    pub fn on_time(&self, batch: Batch, reached: Timestamp, allowed: i64) -> Result<(Batch, Came)> {
+    /// The rows of a batch that are on time where time has come to `reached`, `allowed` behind the watermarks. Guests are not counted: the
+    /// instance whose own they are does that.
+    pub fn on_time(&self, batch: Batch, reached: Timestamp, allowed: i64) -> Result<OnTime> {
+        let known = batch.behind().is_none().then(|| self.times(&batch)).transpose()?;
+        let are_early =
+            known.as_ref().is_some_and(|known| known.bounds.is_none_or(|(earliest, _)| earliest >= reached.0));
         let times = batch.times(self.time)?.values();
         let is_late = |row: usize| {
             let met = batch.behind().map_or(Timestamp::MIN, |behind| behind[row]);
             times[row] < reached.0 || times[row] < met.0.saturating_sub(allowed)
         };
-        let are_early = || bounds(Level::best(), times).is_none_or(|(earliest, _)| earliest >= reached.0);
-        if batch.behind().is_none() && are_early() || !batch.rows().any(is_late) {
+        if are_early || !batch.rows().any(is_late) {
             let came = Came { in_time: batch.own().len() as u64, late: 0 };
-            return Ok((batch, came));
+            return Ok(OnTime { batch, times: known, came });
         }
         let stay: Vec<u32> = batch.rows().filter(|row| !is_late(*row)).map(|row| row as u32).collect();
         let own = batch.own().len();
         let batch = batch.with_selection(Selection::new(stay));
         let in_time = batch.own().len();
-        Ok((batch, Came { in_time: in_time as u64, late: (own - in_time) as u64 }))
+        Ok(OnTime { batch, times: None, came: Came { in_time: in_time as u64, late: (own - in_time) as u64 } })
     }
 
     /// The rows of a batch that are not on time.
@@ -83,9 +103,9 @@ impl Input {
         late.rows().collect::<Vec<_>>()[late.own()].iter().filter(has_keys).count() as u64
     }
 
-    /// Copies of the selected rows, with their keys.
-    pub fn taken(&self, batch: &Batch, spare: &mut Spare) -> Result<Taken> {
-        let (arrivals, rows) = (self.arrivals(batch)?, selected(batch));
+    /// Copies of the selected rows, with their keys; their times may be known.
+    pub fn taken(&self, batch: &Batch, times: Option<Times>, spare: &mut Spare) -> Result<Taken> {
+        let (arrivals, rows) = (self.arrivals(batch, times)?, selected(batch));
         let mut copied = |column: &ArrayRef| copied_rows(column, rows.as_ref(), spare);
         let mut key = |key: &Arc<dyn Expression>| key.evaluate(batch).and_then(|column| copied(&column));
         let keys = self.keys.iter().map(&mut key).collect::<Result<Vec<_>>>()?;
@@ -93,12 +113,18 @@ impl Input {
         Ok(Taken { arrivals, keys, columns })
     }
 
-    /// Times and positions of the selected rows.
-    pub fn arrivals(&self, batch: &Batch) -> Result<Arrivals> {
+    /// The event times of the selected rows.
+    pub fn times(&self, batch: &Batch) -> Result<Times> {
         let times = batch.times(self.time)?;
         if times.null_count() > 0 {
             return Err(Error::bug("a row has no event time"));
         }
+        let values = of_selected(batch, times.values());
+        Ok(Times { bounds: bounds(Level::best(), &values), values })
+    }
+
+    /// Times and positions of the selected rows, of which the times may be known.
+    pub fn arrivals(&self, batch: &Batch, times: Option<Times>) -> Result<Arrivals> {
         let positions = match self.position {
             None => zeros(batch.len()),
             Some(column) => {
@@ -106,7 +132,8 @@ impl Input {
                 of_selected(batch, positions.ok_or_else(|| Error::bug("positions are whole numbers"))?.values())
             }
         };
-        Ok(Arrivals { times: of_selected(batch, times.values()), positions })
+        let times = times.map_or_else(|| self.times(batch), Ok)?;
+        Ok(Arrivals { times, positions })
     }
 }
 
@@ -161,11 +188,16 @@ mod tests {
         let batch = Batch::new(RecordBatch::try_from_iter([("t", times)]).unwrap());
         let input = Input { time: 0, position: None, has_own_positions: false, keys: Vec::new() };
         let on_time = |batch: &Batch, reached, allowed| {
-            let (batch, Came { in_time, late }) = input.on_time(batch.clone(), Timestamp(reached), allowed).unwrap();
-            (input.arrivals(&batch).unwrap().times.to_vec(), in_time, late)
+            let OnTime { batch, times, came } = input.on_time(batch.clone(), Timestamp(reached), allowed).unwrap();
+            let Times { values, bounds } = input.arrivals(&batch, times).unwrap().times;
+            assert_eq!(bounds, values.iter().min().copied().zip(values.iter().max().copied()));
+            (values.to_vec(), came.in_time, came.late)
         };
         assert_eq!(on_time(&batch, i64::MIN, 0), (vec![5, 20, 7, 30], 4, 0));
         assert_eq!(on_time(&batch, 20, 0), (vec![20, 30], 2, 2));
+        let selected = batch.clone().with_selection(Selection::new(vec![0, 1, 3]));
+        assert_eq!(on_time(&selected, 5, 0), (vec![5, 20, 30], 3, 0));
+        assert_eq!(on_time(&selected, 6, 0), (vec![20, 30], 2, 1));
         let met = [0, 0, 10, 31].map(Timestamp);
         let behind = batch.with_behind(met.to_vec().into());
         assert_eq!(on_time(&behind, i64::MIN, 0), (vec![5, 20], 2, 2));

@@ -18,7 +18,7 @@ use thalweg_plan::{
 use super::{
     due::Due,
     entry::{Arrived, At, Entry, GUEST},
-    input::{Input, Taken},
+    input::{Input, OnTime, Taken},
     kept::{Kept, hashes},
     lines::Lines,
     order::{By, Sorter},
@@ -463,7 +463,7 @@ impl Operator for IntervalJoin {
         let number = self.input_of[port];
         let input = &self.inputs[number];
         let all = batch.clone();
-        let (batch, mut came) = input.on_time(batch, self.reached, self.allowed)?;
+        let OnTime { batch, times, mut came } = input.on_time(batch, self.reached, self.allowed)?;
         if came.late > 0 && !self.kind.comes_alone(number) {
             came.late = input.late_with_keys(all.clone(), &batch);
         }
@@ -479,12 +479,12 @@ impl Operator for IntervalJoin {
         if looked_at == 0 {
             return Ok(Progress::Done);
         }
-        let Taken { arrivals, keys, columns } = input.taken(&batch, &mut self.kept.spare)?;
+        let Taken { arrivals, keys, columns } = input.taken(&batch, times, &mut self.kept.spare)?;
         let numbers = self.number(&keys, count)?;
         let uses = if !is_base && is_full { 2 } else { 1 };
         let batch = self.kept.keep(columns, uses * looked_at);
         let arrived = Arrived {
-            times: &arrivals.times,
+            times: &arrivals.times.values,
             positions: &arrivals.positions,
             keys: &numbers,
             rank: 0,

@@ -23,7 +23,7 @@ use super::{
     due::Due,
     entry::{Arrived, At, BASE, Entry},
     frame::{Frame, Spared},
-    input::{Arrivals, Input},
+    input::{Arrivals, Input, OnTime},
     kept::{Kept, hashes},
     light,
     lines::{Before, Lines},
@@ -457,7 +457,7 @@ impl Over {
         }
         let rows = faults.iter().map(|(row, _)| *row).collect();
         let batch = batch.with_selection(Selection::new(rows));
-        let (keys, times) = (Values::new(&input.keys, &[], &batch)?.keys, input.arrivals(&batch)?.times);
+        let (keys, times) = (Values::new(&input.keys, &[], &batch)?.keys, input.times(&batch)?.values);
         let keys = self.lines.encoder().encode(&keys, batch.len())?;
         let numbers = self.lines.number(&keys, batch.len());
         for ((key, time), (_, error)) in numbers.into_iter().zip(times.iter()).zip(faults) {
@@ -472,7 +472,7 @@ impl Over {
         let (is_base, is_seen) = (number == 0, number != 0 || self.asked.is_base_seen);
         let all = self.spoilt.is_some().then(|| batch.clone());
         let input = &self.inputs[number].input;
-        let (batch, came) = input.on_time(batch, self.reached, self.allowed)?;
+        let OnTime { batch, times, came } = input.on_time(batch, self.reached, self.allowed)?;
         out.count_late(came.late as usize);
         if let (Some(spoilt), Some(all)) = (&mut self.spoilt, all) {
             let filters = self.asked.filters(&self.inputs[number].calls);
@@ -497,20 +497,20 @@ impl Over {
                 }),
             }
         };
-        let (batch, values) = match values(self, &batch) {
-            Ok(found) => (batch, found),
+        let (batch, values, times) = match values(self, &batch) {
+            Ok(found) => (batch, found, times),
             // Of rows that nobody sees nothing is asked.
             Err(_) if !is_base => {
                 let batch = self.without_faults(number, batch)?;
                 let found = values(self, &batch)?;
-                (batch, found)
+                (batch, found, None)
             }
             Err(error) => return Err(error),
         };
         if batch.is_empty() {
             return Ok(None);
         }
-        let arrivals = self.inputs[number].input.arrivals(&batch)?;
+        let arrivals = self.inputs[number].input.arrivals(&batch, times)?;
         let keys = self.lines.encoder().encode(&values.keys, values.count)?;
         let keys = self.lines.number(&keys, values.count);
         let columns = self.asked.layout.columns(values, &batch, is_base, &mut self.kept.spare)?;
@@ -534,10 +534,15 @@ pub(super) struct Taken {
 }
 
 impl Taken {
+    /// The earliest and the latest of their times.
+    pub fn bounds(&self) -> Option<(i64, i64)> {
+        self.arrivals.times.bounds
+    }
+
     /// What is known of them.
     pub fn rows(&self) -> Arrived<'_> {
         Arrived {
-            times: &self.arrivals.times,
+            times: &self.arrivals.times.values,
             positions: &self.arrivals.positions,
             keys: &self.keys,
             rank: self.rank,
@@ -554,7 +559,8 @@ impl Operator for Over {
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         if let Some(arrived) = self.arrive(port, batch, out)? {
             let rows = arrived.rows();
-            if arrived.is_seen && !self.sweep.as_mut().is_some_and(|sweep| sweep.take_arrived(&rows)) {
+            if arrived.is_seen && !self.sweep.as_mut().is_some_and(|sweep| sweep.take_arrived(&rows, arrived.bounds()))
+            {
                 self.members.put(&rows);
             }
             self.bases.put(&arrived.rows().slice(arrived.bases.clone()));

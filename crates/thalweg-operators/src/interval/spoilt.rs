@@ -192,12 +192,12 @@ impl Spoilt {
         }
         let late = input.late(batch, on_time);
         if are_bases {
-            self.lose(&input.arrivals(&late)?.times[late.own()]);
+            self.lose(&input.times(&late)?.values[late.own()]);
         }
         let late = if filters.is_empty() { late } else { wanted(late, filters) };
         // Nobody asks for the keys of rows that are dropped.
         if are_seen && let Ok(Values { keys, .. }) = Values::new(&input.keys, &[], &late) {
-            self.miss(&keys, &input.arrivals(&late)?.times)?;
+            self.miss(&keys, &input.times(&late)?.values)?;
         }
         Ok(())
     }

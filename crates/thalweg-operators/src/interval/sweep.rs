@@ -10,7 +10,6 @@
 //! While it is on, rows that come wait among the others until time has passed them, if these are not many.
 
 use thalweg_core::{Interval, Result, Timestamp};
-use thalweg_memory::{kernels::bounds::bounds, simd::Level};
 use thalweg_plan::node::FrameBounds;
 
 use super::{
@@ -173,13 +172,13 @@ impl Sweep {
         self.rows[before..].iter().for_each(|entry| self.span.widen(entry.time, entry.time));
     }
 
-    /// Takes rows as they arrive, which nobody sees until time has passed them; whether it did. They are not taken where more rows wait than
-    /// these are, since all are looked through each time.
-    pub fn take_arrived(&mut self, rows: &Arrived<'_>) -> bool {
+    /// Takes rows as they arrive, between these times, which nobody sees until time has passed them; whether it did. They are not taken where
+    /// more rows wait than these are, since all are looked through each time.
+    pub fn take_arrived(&mut self, rows: &Arrived<'_>, bounds: Option<(i64, i64)>) -> bool {
         if !self.is_on || self.left > rows.count() || self.waiting + rows.count() > MOST {
             return false;
         }
-        if let Some((earliest, latest)) = bounds(Level::best(), rows.times) {
+        if let Some((earliest, latest)) = bounds {
             self.span.widen(earliest, latest);
         }
         self.rows.extend(rows.entries());
@@ -343,17 +342,17 @@ mod tests {
         let times: Vec<i64> = (0..8).collect();
         let at = At { batch: 0, row: 0 };
         let rows = Arrived { times: &times, positions: &times, keys: &[0; 8], rank: 1, at };
-        assert!(sweep.take_arrived(&rows) && sweep.take_arrived(&rows));
+        assert!(sweep.take_arrived(&rows, Some((0, 7))) && sweep.take_arrived(&rows, Some((0, 7))));
         sweep.left = 9;
-        assert!(!sweep.take_arrived(&rows));
+        assert!(!sweep.take_arrived(&rows, Some((0, 7))));
         sweep.count_waiting(6);
         assert_eq!((sweep.waiting(), sweep.passed(), sweep.arrived()), (4, 12, 0));
-        assert!(sweep.take_arrived(&rows));
+        assert!(sweep.take_arrived(&rows, Some((0, 7))));
         let mut given = Vec::new();
         sweep.give_waiting(6, |entry| given.push(entry.time));
         assert_eq!(given, [6, 7].repeat(3));
         assert_eq!((sweep.waiting(), sweep.rows().len()), (0, 18));
-        assert!((0..9).any(|_| !sweep.take_arrived(&rows)), "there is a bound");
+        assert!((0..9).any(|_| !sweep.take_arrived(&rows, Some((0, 7)))), "there is a bound");
     }
 
     #[test]

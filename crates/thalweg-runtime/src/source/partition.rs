@@ -176,7 +176,7 @@ impl Partition {
         let mut pass =
             Pass { highest: self.highest, watermark: self.watermark, delay: strategy.delay, is_behind: false };
         match batch.selection() {
-            None => times.chunks(PASS).for_each(|times| pass.over(times)),
+            None => pass.over(times),
             Some(selection) => selection.rows().iter().for_each(|row| pass.meet(times[*row as usize])),
         }
         let mut met = vec![Timestamp::MIN; if pass.is_behind { batch.physical_rows() } else { 0 }];
@@ -244,7 +244,10 @@ impl Partition {
 }
 
 /// How many rows are looked at together: if even the earliest of them is not behind the watermark after all of them, none is.
-const PASS: usize = 128;
+const PASS: usize = 64;
+
+/// If some may be, so many times as many are gone through side by side, row by row: each row waits for the one before it.
+const PARTS: usize = 4;
 
 /// The watermark's way through rows.
 struct Pass {
@@ -257,19 +260,17 @@ struct Pass {
 
 impl Pass {
     fn over(&mut self, times: &[i64]) {
-        let Some((first, last)) = bounds(Level::best(), times) else { return };
-        let highest = self.highest.max(Timestamp(last));
-        let watermark = self.watermark.max(highest.minus(self.delay));
-        if watermark > Timestamp(first) {
-            // What a row raises the watermark to does not wait for the one before it.
-            let (mut reached, mut is_behind) = (self.watermark.0, false);
-            for time in times {
-                is_behind |= *time < reached;
-                reached = reached.max(Timestamp(*time).minus(self.delay).0);
+        for times in times.chunks(PARTS * PASS) {
+            let (mut parts, mut met, mut are_close) = ([&times[..0]; PARTS], [i64::MIN; PARTS], true);
+            for ((part, met), times) in parts.iter_mut().zip(&mut met).zip(times.chunks(PASS)) {
+                (*part, *met) = (times, self.watermark.0);
+                let Some((first, last)) = bounds(Level::best(), times) else { continue };
+                self.highest = self.highest.max(Timestamp(last));
+                self.watermark = self.watermark.max(self.highest.minus(self.delay));
+                are_close &= self.watermark <= Timestamp(first);
             }
-            self.is_behind |= is_behind;
+            self.is_behind |= !are_close && has_behind(parts, met, self.delay);
         }
-        (self.highest, self.watermark) = (highest, watermark);
     }
 
     #[inline]
@@ -278,6 +279,24 @@ impl Pass {
         self.highest = self.highest.max(Timestamp(t));
         self.watermark = self.watermark.max(self.highest.minus(self.delay));
     }
+}
+
+/// Whether a row is behind the watermark that it meets; the first of each part meets one of these.
+fn has_behind(parts: [&[i64]; PARTS], mut met: [i64; PARTS], delay: Interval) -> bool {
+    let mut is_behind = false;
+    let mut pass = |met: &mut i64, time: i64| {
+        is_behind |= time < *met;
+        *met = (*met).max(Timestamp(time).minus(delay).0);
+    };
+    let beside = parts.map(<[i64]>::len).into_iter().min().unwrap_or(0);
+    let [one, two, three, four] = parts.map(|part| &part[..beside]);
+    for (((one, two), three), four) in one.iter().zip(two).zip(three).zip(four) {
+        [one, two, three, four].into_iter().zip(&mut met).for_each(|(time, met)| pass(met, *time));
+    }
+    for (part, met) in parts.into_iter().zip(&mut met) {
+        part[beside..].iter().for_each(|time| pass(met, *time));
+    }
+    is_behind
 }
 
 #[cfg(test)]
@@ -297,7 +316,7 @@ mod tests {
             let times: Vec<i64> = (0..random(700)).map(|i| i - random(disorder as u64)).collect();
             let start = || Pass { highest: Timestamp::MIN, watermark: Timestamp::MIN, delay, is_behind: false };
             let (mut together, mut single) = (start(), start());
-            times.chunks(PASS).for_each(|times| together.over(times));
+            together.over(&times);
             times.iter().for_each(|t| single.meet(*t));
             let state = |pass: &Pass| (pass.highest, pass.watermark, pass.is_behind);
             assert_eq!(state(&together), state(&single), "round {round}");

@@ -83,13 +83,13 @@ impl Corrections {
     pub fn next(&mut self, over: &mut Over, answers: &Answers) -> Result<Option<Said>> {
         let Some(batch) = self.waiting.pop_front() else { return Ok(None) };
         let input = &over.inputs[0].input;
-        let arrivals = input.arrivals(&batch)?;
+        let arrivals = input.arrivals(&batch, None)?;
         let values = Values::new(&input.keys, &[], &batch)?;
         let keys = over.lines.encoder().encode(&values.keys, values.count)?;
         let keys = over.lines.number(&keys, values.count);
         let mut said = Vec::with_capacity(values.count);
         for (row, (number, key)) in batch.rows().zip(keys.into_iter().enumerate()) {
-            let found = answers.find(key, arrivals.times[number], arrivals.positions[number]);
+            let found = answers.find(key, arrivals.times.values[number], arrivals.positions[number]);
             match found {
                 Some((base, given)) => said.push((base, given, row as u32)),
                 // Whoever shares its key hears of it, and one of them answers for it.

@@ -15,7 +15,7 @@ use super::{
     super::{
         entry::{At, Entry, GUEST, Identity},
         index::{self, Found, Index, Lookup},
-        input::{Input, Taken},
+        input::{Input, OnTime, Taken},
         join::Parts,
         kept::Kept,
         lines::Lines,
@@ -304,7 +304,7 @@ impl Operator for EagerJoin {
         self.side = self.input_of[port];
         let input = &self.inputs[self.side];
         let all = batch.clone();
-        let (batch, mut came) = input.on_time(batch, self.reached, self.allowed)?;
+        let OnTime { batch, times, mut came } = input.on_time(batch, self.reached, self.allowed)?;
         if came.late > 0 && !self.kind.comes_alone(self.side) {
             came.late = input.late_with_keys(all.clone(), &batch);
         }
@@ -318,15 +318,15 @@ impl Operator for EagerJoin {
         }
         let (count, own) = (batch.len(), batch.own());
         let may_be_guests = self.kind == JoinKind::Full;
-        let Taken { arrivals, keys, columns } = input.taken(&batch, &mut self.kept.spare)?;
+        let Taken { arrivals, keys, columns } = input.taken(&batch, times, &mut self.kept.spare)?;
         let (numbers, are_lonely) = self.number(&keys, count)?;
         let batch = self.kept.keep(columns, count);
         if let Some(told) = &mut self.told {
-            told.come(self.side, &keys, &arrivals.times, own.clone(), At { batch, row: 0 })?;
+            told.come(self.side, &keys, &arrivals.times.values, own.clone(), At { batch, row: 0 })?;
         }
         for (row, is_lonely) in are_lonely.iter().enumerate() {
             let at = At { batch, row: row as u32 };
-            let (time, position) = (arrivals.times[row], arrivals.positions[row]);
+            let (time, position) = (arrivals.times.values[row], arrivals.positions[row]);
             let rank = if may_be_guests && !own.contains(&row) { GUEST } else { 0 };
             self.new.push(Entry { time, position, key: numbers[row], rank, at });
             if *is_lonely {

@@ -502,7 +502,7 @@ impl Operator for EagerOver {
             are_few = rows.count() <= FEW;
             if arrived.is_seen {
                 let sweep = &mut self.over.sweep;
-                if !sweep.as_mut().is_some_and(|sweep| sweep.take_arrived(&rows)) {
+                if !sweep.as_mut().is_some_and(|sweep| sweep.take_arrived(&rows, arrived.bounds())) {
                     self.pending.extend(rows.entries());
                 }
             }
