@@ -30,7 +30,7 @@ struct Member {
 }
 
 /// So many of its own strides a source may be ahead.
-const STRIDES: i64 = 2;
+const STRIDES: i64 = 3;
 
 /// Nobody waits longer for those behind: they may wait for something themselves.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -105,12 +105,12 @@ mod tests {
         let alignment = Arc::<Alignment>::default();
         let [fast, slow] = [0, 1].map(|_| Step::join(&alignment, pool.reserve(0, 1)));
         let now = Instant::now();
-        for t in [10, 20, 30] {
+        for t in [10, 20, 30, 40] {
             assert_eq!(fast.pause(now), None, "{t}");
             fast.reach(Timestamp(t), true);
             slow.reach(Timestamp(1), true);
         }
-        // It is more than two of its strides ahead.
+        // It is more than three of its strides ahead.
         assert_eq!(fast.pause(now), Some(now + PATIENCE));
         assert_eq!(slow.pause(now), None);
         assert_eq!(fast.pause(now + PATIENCE), None, "not for ever");
