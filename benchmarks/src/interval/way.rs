@@ -104,8 +104,8 @@ impl Way {
             .collect()
     }
 
-    /// The engine and the baseline that costs least, in one thread and all, with final results and where that one is least by far with results
-    /// at once, and what there is to be had.
+    /// The engine and the baseline that costs least, in one thread and all: with final results, and where windows have few rows with results
+    /// at once as well; and what there is to be had.
     pub fn least(workload: &Workload) -> Vec<Self> {
         let least = if workload.has_few() { ROW_BY_ROW } else { ALGORITHMS[0] };
         let ways = one_and_all().into_iter().flat_map(|joiners| {

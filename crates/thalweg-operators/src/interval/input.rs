@@ -116,7 +116,8 @@ impl Input {
     /// The event times of the selected rows.
     pub fn times(&self, batch: &Batch) -> Result<Times> {
         let times = batch.times(self.time)?;
-        if times.null_count() > 0 {
+        // Rows that were dropped at the source need none.
+        if times.null_count() > 0 && batch.rows().any(|row| times.is_null(row)) {
             return Err(Error::bug("a row has no event time"));
         }
         let values = of_selected(batch, times.values());
@@ -181,6 +182,18 @@ mod tests {
     use arrow_array::{RecordBatch, TimestampMicrosecondArray};
 
     use super::*;
+
+    #[test]
+    fn rows_that_are_out_need_no_event_time() {
+        let times = Arc::new(TimestampMicrosecondArray::from(vec![Some(5), None, Some(7)])) as ArrayRef;
+        let batch = Batch::new(RecordBatch::try_from_iter([("t", times)]).unwrap());
+        let input = Input { time: 0, position: None, has_own_positions: false, keys: Vec::new() };
+        let on_time = |rows| input.on_time(batch.clone().with_selection(Selection::new(rows)), Timestamp(6), 0);
+        let OnTime { batch: left, times, came } = on_time(vec![0, 2]).unwrap();
+        assert_eq!((came.in_time, came.late), (1, 1));
+        assert_eq!(*input.arrivals(&left, times).unwrap().times.values, [7]);
+        assert!(on_time(vec![0, 1]).is_err());
+    }
 
     #[test]
     fn a_row_is_late_by_the_watermark_it_met_or_by_how_far_time_has_come() {

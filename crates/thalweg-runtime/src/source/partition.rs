@@ -324,4 +324,19 @@ mod tests {
         }
         assert!((50..250).contains(&behind), "some rounds have rows that are behind, and some have none: {behind}");
     }
+
+    #[test]
+    fn one_row_that_is_behind_is_found_wherever_it_is() {
+        let ascending: Vec<i64> = (0..3 * (PARTS * PASS) as i64 - 7).collect();
+        for row in 1..ascending.len() {
+            for (late, is_behind) in [(10, false), (11, true)] {
+                let mut times = ascending.clone();
+                times[row] = times[row - 1] - late;
+                let mut pass =
+                    Pass { highest: Timestamp::MIN, watermark: Timestamp::MIN, delay: Interval(10), is_behind: false };
+                pass.over(&times);
+                assert_eq!(pass.is_behind, is_behind, "row {row}");
+            }
+        }
+    }
 }
