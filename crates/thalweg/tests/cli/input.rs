@@ -81,17 +81,22 @@ fn an_empty_script_does_nothing_and_says_so() {
 #[test]
 fn rows_that_are_skipped_for_want_of_an_event_time_stay_out_of_windows_and_joins() {
     let path = file("no-event-time.csv", "t,v\n1000,1\n-1,2\n2000,4\n-1,8\n3000,16\n");
-    let table = format!(
-        "CREATE TABLE s (t BIGINT, v BIGINT, ts AS CASE WHEN t >= 0 THEN to_timestamp_millis(t) END, WATERMARK FOR ts AS ts) \
-         WITH ('connector' = 'file', 'path' = '{path}', 'bad.rows' = 'skip');"
-    );
+    let table = |name: &str| {
+        format!(
+            "CREATE TABLE {name} (t BIGINT, v BIGINT, ts AS CASE WHEN t >= 0 THEN to_timestamp_millis(t) END, WATERMARK FOR ts AS ts) \
+             WITH ('connector' = 'file', 'path' = '{path}', 'bad.rows' = 'skip');"
+        )
+    };
     let over =
         "SELECT t, sum(v) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) AS x FROM s";
-    let join = "SELECT a.t, sum(b.v) AS x FROM s a JOIN s b ON a.v = b.v AND b.ts BETWEEN a.ts - INTERVAL '1' SECOND AND a.ts \
+    let grouped = "SELECT a.t, sum(b.v) AS x FROM s a JOIN r b ON a.v = b.v AND b.ts BETWEEN a.ts - INTERVAL '1' SECOND AND a.ts \
                 GROUP BY a.t, a.ts";
+    let join =
+        "SELECT a.t, b.v AS x FROM s a JOIN r b ON a.v = b.v AND b.ts BETWEEN a.ts - INTERVAL '1' SECOND AND a.ts";
+    let each = "1000,1\n2000,4\n3000,16\n";
     for instances in [1, 2] {
-        for (query, rows) in [(over, "1000,1\n2000,5\n3000,20\n"), (join, "1000,1\n2000,4\n3000,16\n")] {
-            let script = format!("SET 'parallelism' = {instances}; {table} {query}");
+        for (query, rows) in [(over, "1000,1\n2000,5\n3000,20\n"), (grouped, each), (join, each)] {
+            let script = format!("SET 'parallelism' = {instances}; {} {} {query}", table("s"), table("r"));
             check(&["-o", "csv", "-c", &script], &format!("t,x\n{rows}"));
         }
     }
