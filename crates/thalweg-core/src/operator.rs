@@ -88,8 +88,9 @@ pub enum PutOff {
     Nothing,
     /// What is cheaper for much at a time: a while later.
     Later,
-    /// What has come, or the rest of what it has begun.
-    Now,
+    /// What has come, so many rows, which cost less together with those that come next; or, where these are none, the rest of what it has
+    /// begun.
+    Now(usize),
 }
 
 /// How far event time has come on each port.

@@ -33,6 +33,7 @@ pub mod deal;
 pub mod exchange;
 pub mod intake;
 pub mod lateness;
+pub mod lull;
 pub mod metrics;
 pub mod nested;
 pub mod nodes;

@@ -21,6 +21,7 @@ use crate::{
     deal::{Dealer, InTurn},
     exchange::Scatter,
     intake::{Inlet, Pipes},
+    lull::Lull,
     metrics::{Counters, Metrics},
     nodes::Nodes,
     pipe::{CAPACITY, Place, Receiver, Sender, Wakes, Work, pipe},
@@ -177,6 +178,7 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                 most,
                 delay: Linger { most: delay(&settings), clock: clock.clone() },
                 idle_since: None,
+                lull: Lull::default(),
                 gives_way: false,
                 stopping_since: None,
             };

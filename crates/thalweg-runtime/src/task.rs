@@ -25,6 +25,7 @@ use crate::{
     deal::Dealer,
     exchange::Scatter,
     intake::{Pipes, Taken},
+    lull::Lull,
     metrics::{Counters, TaskCounters},
     pipe::{Envelope, Place, Sender, Work},
     pool::{Run, TaskRef, Turn},
@@ -168,6 +169,8 @@ pub struct Task {
     pub delay: Linger,
     /// When there was first nothing else to do since something was put off.
     pub idle_since: Option<Instant>,
+    /// How long nothing has come while rows waited for others.
+    pub lull: Lull,
     /// Whether others have a turn before what the chain put off is done.
     pub gives_way: bool,
     /// When it found that the query is stopped.
@@ -392,6 +395,7 @@ impl Task {
         };
         match taken {
             Taken::Events(events, arrived) => {
+                self.lull.end(|| self.delay.clock.now());
                 (self.arrived, self.gives_way) = (arrived, false);
                 if let Intake::Pipes(pipes) = &self.intake {
                     self.place = pipes.place();
@@ -414,7 +418,7 @@ impl Task {
                     if !std::mem::replace(&mut self.gives_way, true) {
                         return Ok(Some(Turn::Again));
                     }
-                    (self.gives_way, self.idle_since) = (false, None);
+                    (self.gives_way, self.idle_since, self.lull) = (false, None, Lull::default());
                     self.chain.catch_up();
                     return Ok(None);
                 }
@@ -432,11 +436,11 @@ impl Task {
         let now = || self.delay.clock.now();
         match self.chain.put_off() {
             PutOff::Nothing => {
-                self.idle_since = None;
+                (self.idle_since, self.lull) = (None, Lull::default());
                 None
             }
             PutOff::Later => Some(*self.idle_since.get_or_insert_with(now) + self.delay.most),
-            PutOff::Now => Some(now()),
+            PutOff::Now(rows) => Some(self.lull.until(rows, now())),
         }
     }
 

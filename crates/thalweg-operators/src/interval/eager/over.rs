@@ -27,8 +27,8 @@ use super::{
 /// Appends to each row of the first input aggregates over the rows of all inputs, with the same key, around it: at once over those that
 /// are there, and anew when one comes that changes them.
 ///
-/// A few rows that come are looked at when they do, and many as soon as nothing else waits to be taken in. Until then they are pending,
-/// thousands at most: who has more to do than time looks at many together, which costs less for each, and of what time has
+/// A few rows that come are looked at when they do, and many when nothing else has waited to be taken in for about as long as that takes.
+/// Until then they are pending, thousands at most: who has more to do than time looks at many together, which costs less for each, and of what time has
 /// passed meanwhile nothing has to be remembered; nor need rows be put in an order where nothing else is asked for. A row that is seen goes where it belongs among the rows of its key: those behind it,
 /// which are few where rows are hardly out of order, are moved, and their running totals grow by what it adds. Which results it
 /// changes is looked at later, when nothing comes for a while, when one of them becomes final, or for thousands of rows at once: a
@@ -545,11 +545,11 @@ impl Operator for EagerOver {
 
     fn put_off(&self) -> PutOff {
         let is_settled = self.settled == self.over.final_before() || self.is_empty();
-        let waits = self.pending() > 0 || !self.unanswered.is_empty() || !self.begun.is_empty();
-        match (waits, self.stale.is_empty() && self.put_off.is_empty() && is_settled) {
-            (true, _) => PutOff::Now,
-            (false, false) => PutOff::Later,
-            (false, true) => PutOff::Nothing,
+        match self.pending() + self.unanswered.len() {
+            0 if !self.begun.is_empty() => PutOff::Now(0),
+            0 if self.stale.is_empty() && self.put_off.is_empty() && is_settled => PutOff::Nothing,
+            0 => PutOff::Later,
+            rows => PutOff::Now(rows),
         }
     }
 
