@@ -295,7 +295,7 @@ impl Over {
             lines.take_all(due);
         }
         sweep.put(due);
-        if !ready.is_empty() && !sweep.look(ready, reached.0, lines.keys(), asked, kept, chunk)? {
+        if !ready.is_empty() && !sweep.look((ready, true), reached.0, lines.keys(), asked, kept, chunk)? {
             self.leave_sweep();
             self.sweep = None;
             return Ok(false);

@@ -58,7 +58,8 @@ pub struct Sweep {
     seen: Words<u64>,
     looked: Words<u64>,
     places: Vec<At>,
-    patience: Patience,
+    /// Of rows that are seen, and of those that are looked at.
+    patience: [Patience; 2],
     /// All rows as if they had one key, whose times tell keys apart.
     line: Line,
 }
@@ -73,11 +74,11 @@ struct Shape {
 }
 
 impl Shape {
-    /// Of so many rows that are seen, between these times, and of those that are looked at, which are in the order of time; so many keys have
-    /// a number. `None` if they do not fit.
+    /// Of so many rows that are seen, between these times, and of those that are looked at; so many keys have a number. `None` if they do
+    /// not fit.
     fn of(seen: (usize, Span), looked: &[Entry], keys: usize, asked: &Asked) -> Option<Self> {
         let (count, mut span) = seen;
-        looked.first().into_iter().chain(looked.last()).for_each(|entry| span.widen(entry.time, entry.time));
+        looked.iter().for_each(|entry| span.widen(entry.time, entry.time));
         let Span { earliest, latest } = span;
         // The ends of a frame stay with the key.
         let (mut before, mut behind) = (0, 0);
@@ -232,11 +233,11 @@ impl Sweep {
         (self.is_on, self.regret) = (false, 0);
     }
 
-    /// Looks at rows, which are in the order of time and see none at `end` or behind it, and finds all that is asked for; whether it could.
-    /// So many keys have a number.
+    /// Looks at rows, which are in the order of time or in any, and see none at `end` or behind it, and finds all that is asked for; whether it
+    /// could. So many keys have a number.
     pub fn look(
         &mut self,
-        bases: &[Entry],
+        (bases, are_in_order): (&[Entry], bool),
         end: i64,
         keys: usize,
         asked: &Asked,
@@ -267,7 +268,7 @@ impl Sweep {
                 }
             }
         }
-        let sorted = seen.sort_nearly(patience, of_seen, of, shape.of_key);
+        let sorted = seen.sort_nearly(&mut patience[0], of_seen, of, shape.of_key);
         if *waiting > 0 {
             *waiting = rows.len() - sorted.len();
         }
@@ -279,8 +280,12 @@ impl Sweep {
             false => asked.amounts_of(kind, kept, places),
         });
         line.fill(sorted.iter().map(|word| (word >> of_seen) as i64), &amounts.collect::<Result<Vec<_>>>()?);
-        // These are in the order of time already.
-        let sorted = looked.sort(shape.words(bases, 0, of_looked), of_looked + shape.of_time, shape.of_key);
+        looked.clear();
+        looked.extend(shape.words(bases, 0, of_looked));
+        let sorted = match are_in_order {
+            true => looked.sort_all(of_looked + shape.of_time, shape.of_key),
+            false => looked.sort_nearly(&mut patience[1], of_looked, of, shape.of_key),
+        };
         let numbers = sorted.iter().map(|word| number(of_looked)(word) as u32);
         let times = sorted.iter().map(|word| (word >> of_looked) as i64);
         chunk.begin_swept(bases, asked, kept, line, (numbers, times))

@@ -175,7 +175,7 @@ impl EagerOver {
     /// Answers the rows that time has passed, as final, without an index; whether it could.
     fn sweep_up(&mut self) -> Result<bool> {
         let Self { over, pending, unanswered, settled, .. } = self;
-        let Over { sweep, lines, due, kept, asked, chunk, sorter, ready, reached, .. } = over;
+        let Over { sweep, lines, due, kept, asked, chunk, ready, reached, .. } = over;
         let Some(sweep) = sweep else { return Ok(false) };
         if lines.rows() > 0 {
             lines.take_all(due);
@@ -183,12 +183,11 @@ impl EagerOver {
         sweep.put(due);
         sweep.put_some(|rows| take_before(pending, reached.0, rows));
         take_before(unanswered, settled.0, ready);
-        sorter.sort_rows(ready, By::Time, |rows| hashes(kept, rows))?;
         if ready.is_empty() && sweep.passed() <= COUNTED * sweep.waiting() {
             // Nobody looks at them, which would tell.
             sweep.count_waiting(reached.0);
         }
-        over.is_swept = ready.is_empty() || sweep.look(ready, reached.0, lines.keys(), asked, kept, chunk)?;
+        over.is_swept = ready.is_empty() || sweep.look((ready, false), reached.0, lines.keys(), asked, kept, chunk)?;
         Ok(over.is_swept)
     }
 
