@@ -29,6 +29,37 @@ pub fn extent(level: Level, values: &[i64]) -> Option<Extent> {
     Some(Extent { least: least.min(first), most: most.max(values[sorted.max(1) - 1]), ascends: false })
 }
 
+/// So many numbers have bounds of their own.
+pub const PART: usize = 64;
+
+/// The bounds of some numbers as [`extent`] finds them, and in their place those of each [`PART`] of them, unless they ascend.
+pub fn extent_in_parts(level: Level, values: &[i64], parts: &mut Vec<(i64, i64)>) -> Option<Extent> {
+    parts.clear();
+    let (first, last) = (*values.first()?, *values.last()?);
+    if ascending(level, values) == values.len() {
+        return Some(Extent { least: first, most: last, ascends: true });
+    }
+    bounds_of_parts(level, values, parts);
+    let wider = |(least, most): (i64, i64), (low, high): &(i64, i64)| (least.min(*low), most.max(*high));
+    let (least, most) = parts.iter().fold((first, first), wider);
+    Some(Extent { least, most, ascends: false })
+}
+
+at_level! {
+    /// Appends the bounds of each [`PART`] of some numbers.
+    pub fn bounds_of_parts(values: &[i64], parts: &mut Vec<(i64, i64)>) = bounds_of_parts_of
+}
+
+#[inline(always)]
+fn bounds_of_parts_of(values: &[i64], parts: &mut Vec<(i64, i64)>) {
+    let first = parts.len();
+    parts.resize(first + values.len().div_ceil(PART), (i64::MAX, i64::MIN));
+    for (bounds, part) in parts[first..].iter_mut().zip(values.chunks(PART)) {
+        prefetch(part, AHEAD);
+        *bounds = extremes_in(part, *bounds);
+    }
+}
+
 /// How many numbers are looked at together.
 const CHUNK: usize = 256;
 
@@ -62,8 +93,13 @@ fn ascending_of(values: &[i64]) -> usize {
 fn extremes_of(values: &[i64]) -> (i64, i64) {
     values.chunks(CHUNK).fold((i64::MAX, i64::MIN), |so_far, chunk| {
         prefetch(chunk, AHEAD);
-        chunk.iter().fold(so_far, |(least, most), value| (least.min(*value), most.max(*value)))
+        extremes_in(chunk, so_far)
     })
+}
+
+#[inline(always)]
+fn extremes_in(values: &[i64], so_far: (i64, i64)) -> (i64, i64) {
+    values.iter().fold(so_far, |(least, most), value| (least.min(*value), most.max(*value)))
 }
 
 #[cfg(test)]
@@ -91,6 +127,11 @@ mod tests {
                 assert_eq!(bounds(level, &values), expected, "seed {seed}, {}", level.name());
                 let ascends = extent(level, &values).is_none_or(|extent| extent.ascends);
                 assert_eq!(ascends, values.is_sorted(), "seed {seed}, {}", level.name());
+                let mut parts = vec![(7, 7)];
+                assert_eq!(extent_in_parts(level, &values, &mut parts), extent(level, &values));
+                let of_parts =
+                    values.chunks(PART).map(|part| (*part.iter().min().unwrap(), *part.iter().max().unwrap()));
+                assert_eq!(parts, if ascends { Vec::new() } else { of_parts.collect() }, "seed {seed}");
             }
         }
     }

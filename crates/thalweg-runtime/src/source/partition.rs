@@ -12,7 +12,7 @@ use thalweg_core::{
     connector::{Read, Reader},
 };
 use thalweg_memory::{
-    kernels::bounds::{Extent, bounds, extent},
+    kernels::bounds::{Extent, PART, bounds_of_parts, extent_in_parts},
     simd::Level,
 };
 use thalweg_plan::node::WatermarkStrategy;
@@ -37,6 +37,8 @@ pub(super) struct Partition {
     pub last_rows: Instant,
     pub offset: u64,
     highest: Timestamp,
+    /// The bounds of some of a batch's times each, unless these ascend.
+    parts: Vec<(i64, i64)>,
     pub watermark: Timestamp,
     /// What learns how far time stays behind the rows, and that, as far as it is known; if it is learnt.
     learner: Option<(Learner, Option<Interval>)>,
@@ -69,6 +71,7 @@ impl Partition {
             last_rows: shape.clock.now(),
             offset: 0,
             highest: Timestamp::MIN,
+            parts: Vec::new(),
             watermark: Timestamp::MIN,
             learner: shape.watermark.as_ref().and_then(|strategy| {
                 let delay = (strategy.delay > Interval(0)).then_some(strategy.delay);
@@ -120,7 +123,8 @@ impl Partition {
         match &shape.watermark {
             None => Ok(batch),
             Some(strategy) => {
-                let extent = extent(Level::best(), batch.times(strategy.column)?.values());
+                let times = batch.times(strategy.column)?.values();
+                let extent = extent_in_parts(Level::best(), times, &mut self.parts);
                 let batch = self.without_unusable_times(batch, extent, *strategy, shape, counters)?;
                 match self.learner.take() {
                     None => self.follow(batch, extent, *strategy),
@@ -176,7 +180,12 @@ impl Partition {
         let mut pass =
             Pass { highest: self.highest, watermark: self.watermark, delay: strategy.delay, is_behind: false };
         match batch.selection() {
-            None => pass.over(times),
+            None => {
+                if self.parts.is_empty() {
+                    bounds_of_parts(Level::best(), times, &mut self.parts);
+                }
+                pass.over(times, &self.parts);
+            }
             Some(selection) => selection.rows().iter().for_each(|row| pass.meet(times[*row as usize])),
         }
         let mut met = vec![Timestamp::MIN; if pass.is_behind { batch.physical_rows() } else { 0 }];
@@ -243,10 +252,8 @@ impl Partition {
     }
 }
 
-/// How many rows are looked at together: if even the earliest of them is not behind the watermark after all of them, none is.
-const PASS: usize = 64;
-
-/// If some may be, so many times as many are gone through side by side, row by row: each row waits for the one before it.
+/// If even the earliest row of a part is not behind the watermark after all of them, none is. If some may be, so many parts are gone through
+/// side by side, row by row: each row waits for the one before it.
 const PARTS: usize = 4;
 
 /// The watermark's way through rows.
@@ -259,12 +266,14 @@ struct Pass {
 }
 
 impl Pass {
-    fn over(&mut self, times: &[i64]) {
-        for times in times.chunks(PARTS * PASS) {
+    /// All rows, of which the bounds of each part are known.
+    fn over(&mut self, times: &[i64], bounds: &[(i64, i64)]) {
+        for (times, bounds) in times.chunks(PARTS * PART).zip(bounds.chunks(PARTS)) {
             let (mut parts, mut met, mut are_close) = ([&times[..0]; PARTS], [i64::MIN; PARTS], true);
-            for ((part, met), times) in parts.iter_mut().zip(&mut met).zip(times.chunks(PASS)) {
+            for (((part, met), times), (first, last)) in
+                parts.iter_mut().zip(&mut met).zip(times.chunks(PART)).zip(bounds.iter().copied())
+            {
                 (*part, *met) = (times, self.watermark.0);
-                let Some((first, last)) = bounds(Level::best(), times) else { continue };
                 self.highest = self.highest.max(Timestamp(last));
                 self.watermark = self.watermark.max(self.highest.minus(self.delay));
                 are_close &= self.watermark <= Timestamp(first);
@@ -303,6 +312,12 @@ fn has_behind(parts: [&[i64]; PARTS], mut met: [i64; PARTS], delay: Interval) ->
 mod tests {
     use super::*;
 
+    fn parts_of(times: &[i64]) -> Vec<(i64, i64)> {
+        let mut parts = Vec::new();
+        bounds_of_parts(Level::best(), times, &mut parts);
+        parts
+    }
+
     #[test]
     fn rows_that_are_looked_at_together_meet_what_they_would_one_by_one() {
         let mut seed = 1_u64;
@@ -316,7 +331,7 @@ mod tests {
             let times: Vec<i64> = (0..random(700)).map(|i| i - random(disorder as u64)).collect();
             let start = || Pass { highest: Timestamp::MIN, watermark: Timestamp::MIN, delay, is_behind: false };
             let (mut together, mut single) = (start(), start());
-            together.over(&times);
+            together.over(&times, &parts_of(&times));
             times.iter().for_each(|t| single.meet(*t));
             let state = |pass: &Pass| (pass.highest, pass.watermark, pass.is_behind);
             assert_eq!(state(&together), state(&single), "round {round}");
@@ -327,14 +342,14 @@ mod tests {
 
     #[test]
     fn one_row_that_is_behind_is_found_wherever_it_is() {
-        let ascending: Vec<i64> = (0..3 * (PARTS * PASS) as i64 - 7).collect();
+        let ascending: Vec<i64> = (0..3 * (PARTS * PART) as i64 - 7).collect();
         for row in 1..ascending.len() {
             for (late, is_behind) in [(10, false), (11, true)] {
                 let mut times = ascending.clone();
                 times[row] = times[row - 1] - late;
                 let mut pass =
                     Pass { highest: Timestamp::MIN, watermark: Timestamp::MIN, delay: Interval(10), is_behind: false };
-                pass.over(&times);
+                pass.over(&times, &parts_of(&times));
                 assert_eq!(pass.is_behind, is_behind, "row {row}");
             }
         }

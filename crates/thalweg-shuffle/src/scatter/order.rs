@@ -1,6 +1,9 @@
 //! The rows of a batch, partition by partition: a histogram, and one pass.
 
-use thalweg_memory::{kernels::gather::push_equal, simd::Level};
+use thalweg_memory::{
+    kernels::{gather::push_equal, select::BLOCK},
+    simd::Level,
+};
 
 use crate::route::Destinations;
 
@@ -40,7 +43,7 @@ impl Order {
 
     /// Orders them by one pass for each partition, many rows at a time.
     fn of_few(selected: Option<&[u32]>, of: &[u32], partitions: usize) -> Self {
-        let (level, mut rows) = (Level::best(), Vec::with_capacity(of.len() + 64));
+        let (level, mut rows) = (Level::best(), Vec::with_capacity(of.len() + BLOCK + 8));
         let partitions = (0..partitions as u32).map(|partition| {
             push_equal(level, of, partition, &mut rows);
             rows.len()
