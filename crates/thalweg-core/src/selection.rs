@@ -21,6 +21,12 @@ impl Selection {
         Self(rows.into())
     }
 
+    /// The rows of these numbers, which must ascend, in memory that others may look at as well.
+    pub fn of_shared(rows: ScalarBuffer<u32>) -> Self {
+        debug_assert!(rows.is_sorted_by(|a, b| a < b), "a selection ascends");
+        Self(rows)
+    }
+
     /// The rows for which the mask is true; null counts as false.
     pub fn from_mask(mask: &BooleanArray) -> Self {
         let mut rows = Vec::with_capacity(mask.len());

@@ -327,7 +327,7 @@ impl Scatter {
                 self.send(full)?;
             }
             Some(How::Selected) => {
-                self.select(batch, &Order::new(selected, &destinations, self.lanes.len()), arrived)?
+                self.select(batch, Order::new(selected, &destinations, self.lanes.len()), arrived)?
             }
             Some(How::Copies) | None => {
                 self.copy(batch, &Order::new(selected, &destinations, self.lanes.len()), arrived)?
@@ -436,19 +436,18 @@ impl Scatter {
 
     /// Sends the batch to all who have many rows of it, and which these are; others get copies of theirs, since the batch would stay as
     /// long as these wait.
-    fn select(&mut self, batch: &Batch, order: &Order, arrived: u64) -> Result<()> {
-        for (receiver, lane) in self.lanes.iter_mut().enumerate() {
-            let rows = order.of_partition(receiver);
+    fn select(&mut self, batch: &Batch, order: Order, arrived: u64) -> Result<()> {
+        for (lane, rows) in self.lanes.iter_mut().zip(order.into_partitions()) {
             if rows.is_empty() {
                 continue;
             }
             let part = if rows.len() * FEW < batch.physical_rows() {
-                let copied = batch.copied(rows)?;
+                let copied = batch.copied(&rows)?;
                 self.exchanged.add(rows.len(), copied.bytes());
                 copied
             } else {
-                self.exchanged.add(rows.len(), size_of_val(rows));
-                batch.only(Selection::new(rows.to_vec()))
+                self.exchanged.add(rows.len(), size_of_val(&rows[..]));
+                batch.only(Selection::of_shared(rows))
             };
             lane.put(Envelope::new(Event::Batch(part), arrived));
         }

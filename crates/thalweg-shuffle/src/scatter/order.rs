@@ -1,5 +1,6 @@
 //! The rows of a batch, partition by partition: a histogram, and one pass.
 
+use arrow_buffer::ScalarBuffer;
 use thalweg_memory::{
     kernels::{gather::push_equal, select::BLOCK},
     simd::Level,
@@ -87,6 +88,12 @@ impl Order {
         let start = if partition == 0 { 0 } else { self.ends[partition - 1] };
         &self.rows[start..self.ends[partition]]
     }
+
+    /// The rows of each partition, in the same memory.
+    pub fn into_partitions(self) -> impl Iterator<Item = ScalarBuffer<u32>> {
+        let (rows, mut start) = (ScalarBuffer::from(self.rows), 0);
+        self.ends.into_iter().map(move |end| rows.slice(start, end - std::mem::replace(&mut start, end)))
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +116,8 @@ mod tests {
                     "{rows} rows, {partition} of {partitions}"
                 );
             }
+            let parts: Vec<_> = (0..partitions as usize).map(|one| order.of_partition(one).to_vec()).collect();
+            assert_eq!(order.into_partitions().map(|part| part.to_vec()).collect::<Vec<_>>(), parts);
         }
         let order = Order::new(Some(&[10, 20, 30]), &Destinations::One(vec![1, 1, 0]), 2);
         assert_eq!((order.of_partition(0), order.of_partition(1)), (&[30][..], &[10, 20][..]));
