@@ -32,7 +32,7 @@ pub fn extent(level: Level, values: &[i64]) -> Option<Extent> {
 /// So many numbers have bounds of their own.
 pub const PART: usize = 64;
 
-/// The bounds of some numbers as [`extent`] finds them, and in their place those of each [`PART`] of them, unless they ascend.
+/// The bounds of some numbers as [`extent`] finds them. `parts` holds those of each [`PART`] of them then, or nothing if they ascend.
 pub fn extent_in_parts(level: Level, values: &[i64], parts: &mut Vec<(i64, i64)>) -> Option<Extent> {
     parts.clear();
     let (first, last) = (*values.first()?, *values.last()?);
