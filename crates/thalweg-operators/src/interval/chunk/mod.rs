@@ -428,6 +428,11 @@ impl Chunk {
         self.given += rows;
     }
 
+    /// Where the values lie of the last so many rows that have their results.
+    pub fn given_last(&self, rows: usize) -> &[At] {
+        &self.rows[self.given - rows..self.given]
+    }
+
     /// How many bytes the states of aggregates take that are at hand.
     pub fn at_hand(&self) -> usize {
         self.accumulators.iter().map(|accumulator| accumulator.bytes()).sum()

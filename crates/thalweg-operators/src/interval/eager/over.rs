@@ -1,5 +1,7 @@
 //! Aggregates over the rows around each row, at once.
 
+use std::borrow::Cow;
+
 use arrow_array::{ArrayRef, UInt32Array};
 use arrow_select::take::take;
 use thalweg_core::{
@@ -142,18 +144,18 @@ impl EagerOver {
     /// that may change, and not many rows wait for a first answer that is not final.
     fn sweeps(&mut self) -> bool {
         let new = self.pending();
-        let Self { over, answers, unanswered, put_off, stale, begun, settled, .. } = self;
-        let Some(sweep) = &mut over.sweep else { return false };
+        let Self { over, answers, unanswered, put_off, stale, begun, .. } = self;
+        let Over { sweep, ready, .. } = over;
+        let Some(sweep) = sweep else { return false };
         let may_change = [put_off, stale, begun].into_iter().any(|rows| !rows.is_empty()) || answers.rows() > 0;
-        let rest = unanswered.iter().filter(|row| row.time >= settled.0).count();
-        if may_change || rest >= UNANSWERED {
+        if may_change || unanswered.len() >= UNANSWERED {
             return false;
         }
         let old = if sweep.is_on() { sweep.passed() } else { over.lines.rows() };
         if old.saturating_mul(SEEN_AGAIN) > new {
             return false;
         }
-        sweep.choose(new, unanswered.len() - rest, old)
+        sweep.choose(new, ready.len(), old)
     }
 
     /// How many rows have come that are not among those of their keys yet, nor known to be before the time that has passed.
@@ -172,9 +174,9 @@ impl EagerOver {
         self.over.append()
     }
 
-    /// Answers the rows that time has passed, as final, without an index; whether it could.
+    /// Answers the rows that are next, as final, without an index; whether it could.
     fn sweep_up(&mut self) -> Result<bool> {
-        let Self { over, pending, unanswered, settled, .. } = self;
+        let Self { over, pending, .. } = self;
         let Over { sweep, lines, due, kept, asked, chunk, ready, reached, .. } = over;
         let Some(sweep) = sweep else { return Ok(false) };
         if lines.rows() > 0 {
@@ -182,7 +184,6 @@ impl EagerOver {
         }
         sweep.put(due);
         sweep.put_some(|rows| take_before(pending, reached.0, rows));
-        take_before(unanswered, settled.0, ready);
         if ready.is_empty() && sweep.passed() <= COUNTED * sweep.waiting() {
             // Nobody looks at them, which would tell.
             sweep.count_waiting(reached.0);
@@ -278,6 +279,7 @@ impl EagerOver {
         self.answers.pass(come);
         self.over.sweep.iter().for_each(|_| self.over.lines.pass(come));
         self.expires = true;
+        take_before(&mut self.unanswered, end, &mut self.over.ready);
         if next.is_empty() && self.sweeps() {
             if self.sweep_up()? {
                 return Ok(());
@@ -288,7 +290,6 @@ impl EagerOver {
         }
         // Later rows are seen by none of them, and are appended once rows of other inputs that are before them are there.
         self.insert(self.over.reached)?;
-        take_before(&mut self.unanswered, end, &mut next);
         if self.changes_from < end {
             self.mark();
         }
@@ -410,7 +411,10 @@ impl EagerOver {
     /// Has some rows' results go out, which had none before, and which nothing changes any more.
     fn give_once(&mut self, bases: &[Entry], mut found: Vec<ArrayRef>) -> Result<()> {
         let Self { over, corrections, outbox, watched, .. } = self;
-        let places: Vec<At> = bases.iter().map(|entry| entry.at).collect();
+        let places: Cow<'_, [At]> = match over.is_swept {
+            true => over.chunk.given_last(bases.len()).into(),
+            false => bases.iter().map(|entry| entry.at).collect(),
+        };
         let mut columns = passed(bases, &places, &over.asked, &over.kept, &over.output)?;
         let corrected = corrections.as_ref().map_or(&[][..], Corrections::columns);
         let latest = found.split_off(found.len() - corrected.len());
@@ -420,7 +424,7 @@ impl EagerOver {
         columns.extend(found);
         outbox.put_new(columns, bases.len(), &over.output, over.batch_rows)?;
         places.iter().for_each(|at| watched.leave(*at));
-        over.kept.release_all(places);
+        over.kept.release_runs(&places);
         Ok(())
     }
 
@@ -460,15 +464,27 @@ impl EagerOver {
     }
 }
 
-/// Takes the rows before this time away from others, which stay in their order. Rows of either kind follow each other, as a rule.
+/// Takes the rows before this time away from others, both in their order. Rows of either kind follow each other, as a rule.
 fn take_before(rows: &mut Vec<Entry>, end: i64, taken: &mut Vec<Entry>) {
-    let (mut next, mut stay) = (0, 0);
+    let goes = |row: &Entry| row.time < end;
+    let first = rows.iter().take_while(|row| goes(row)).count();
+    if taken.is_empty() && first > rows.len() / 2 {
+        // Most go: the others are moved.
+        std::mem::swap(rows, taken);
+        move_some(taken, first, |row| !goes(row), rows);
+    } else {
+        move_some(rows, 0, goes, taken);
+    }
+}
+
+/// Moves those of some rows, from one of them on, for which this holds behind others.
+fn move_some(rows: &mut Vec<Entry>, first: usize, moves: impl Fn(&Entry) -> bool, moved: &mut Vec<Entry>) {
+    let (mut next, mut stay) = (first, first);
     while next < rows.len() {
-        let goes = |row: &Entry| row.time < end;
-        let gone = rows[next..].iter().take_while(|row| goes(row)).count();
-        taken.extend_from_slice(&rows[next..next + gone]);
+        let gone = rows[next..].iter().take_while(|row| moves(row)).count();
+        moved.extend_from_slice(&rows[next..next + gone]);
         next += gone;
-        let others = rows[next..].iter().take_while(|row| !goes(row)).count();
+        let others = rows[next..].iter().take_while(|row| !moves(row)).count();
         if stay < next {
             rows.copy_within(next..next + others, stay);
         }
