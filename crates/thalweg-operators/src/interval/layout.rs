@@ -85,8 +85,15 @@ impl Layout {
         unread.for_each(|(column, _)| *column = new_empty_array(column.data_type()));
     }
 
-    /// What is kept of the selected rows of a batch of an input, of the first if `is_base`: `values` are those of the aggregates.
-    pub fn columns(&self, values: Values, batch: &Batch, is_base: bool, spare: &mut Spare) -> Result<Vec<ArrayRef>> {
+    /// What is kept of the selected rows of a batch of an input, of the first if `is_base`: `values` are those of the aggregates, and of these
+    /// keys.
+    pub fn columns(
+        &self,
+        (values, keys): (Values, &[Arc<dyn Expression>]),
+        batch: &Batch,
+        is_base: bool,
+        spare: &mut Spare,
+    ) -> Result<Vec<ArrayRef>> {
         // What nobody aggregates was not computed either.
         let first = if self.is_base_read { self.arguments } else { 0 };
         let passed = self.passed.iter().filter_map(|passed| match passed.place {
@@ -120,7 +127,12 @@ impl Layout {
         }
         if is_base {
             for (number, slot) in passed {
-                columns[slot] = Some(copied_rows(batch.column(number), rows.as_ref(), spare)?);
+                // Keys are copies where these are some rows of a batch.
+                let key = keys.iter().position(|key| key.column() == Some(number)).filter(|_| rows.is_some());
+                columns[slot] = Some(match key {
+                    Some(key) => Arc::clone(&values.keys[key]),
+                    None => copied_rows(batch.column(number), rows.as_ref(), spare)?,
+                });
             }
         }
         columns.into_iter().map(|column| column.ok_or_else(|| Error::bug("a column is not kept"))).collect()

@@ -513,7 +513,8 @@ impl Over {
         let arrivals = self.inputs[number].input.arrivals(&batch, times)?;
         let keys = self.lines.encoder().encode(&values.keys, values.count)?;
         let keys = self.lines.number(&keys, values.count);
-        let columns = self.asked.layout.columns(values, &batch, is_base, &mut self.kept.spare)?;
+        let keyed = (values, &self.inputs[number].input.keys[..]);
+        let columns = self.asked.layout.columns(keyed, &batch, is_base, &mut self.kept.spare)?;
         let uses = own.len() + if is_seen { batch.len() } else { 0 };
         let batch = self.kept.keep(columns, uses);
         let rank = if is_base { BASE } else { number as u32 };
