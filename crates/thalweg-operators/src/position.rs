@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::SchemaRef;
 use thalweg_core::{Batch, Error, Operator, Output, Port, Progress, Result};
+use thalweg_memory::{kernels::steps::steps, simd::Level};
 
 /// How many rows of a partition have positions of their own.
 const ROWS: u64 = 1 << 44;
@@ -31,11 +32,9 @@ impl Operator for Position {
         };
         let Self { source, sources, .. } = *self;
         let first = (u64::from(origin.partition) * ROWS + origin.offset).wrapping_mul(sources).wrapping_add(source);
-        // As numbers that grow by the same each time, which the compiler makes several of at once.
-        let of = |row: u64| first.wrapping_add(row.wrapping_mul(sources)) as i64;
-        let positions = Int64Array::from((0..batch.physical_rows() as u64).map(of).collect::<Vec<_>>());
+        let positions = steps(Level::best(), first as i64, sources as i64, batch.physical_rows());
         let mut columns = batch.columns().columns().to_vec();
-        columns.push(Arc::new(positions) as ArrayRef);
+        columns.push(Arc::new(Int64Array::from(positions)) as ArrayRef);
         let columns = RecordBatch::try_new(Arc::clone(&self.output), columns)?;
         out.emit(batch.with_columns(columns))
     }

@@ -29,6 +29,14 @@ pub struct At {
     pub row: u32,
 }
 
+impl At {
+    /// Both in one number.
+    #[inline]
+    pub fn word(self) -> u64 {
+        u64::from(self.row) << 32 | u64::from(self.batch)
+    }
+}
+
 /// Rows that arrived together: what is known of each, in columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived<'a> {

@@ -15,6 +15,9 @@ use super::{entry::At, spare::Spare};
 /// So many bytes stay in the nearer caches. Tests have few rows.
 const CACHED: usize = if cfg!(test) { 256 } else { 1 << 20 };
 
+/// So many rows are looked at together: whether they lie behind each other.
+const TOGETHER: usize = if cfg!(test) { 4 } else { 32 };
+
 /// The memory of a row so many rows ahead is asked for where there are more.
 const AHEAD: usize = 24;
 
@@ -106,6 +109,13 @@ impl Kept {
         released.done(self);
     }
 
+    /// The same for rows that mostly lie behind each other.
+    pub fn release_runs(&mut self, rows: &[At]) {
+        let mut released = Released::default();
+        runs(rows).for_each(|run| released.put_some(run.first.batch, run.rows, self));
+        released.done(self);
+    }
+
     #[cold]
     fn give_up(&mut self, batch: u32) {
         let slot = std::mem::take(&mut self.batches[batch as usize]);
@@ -159,6 +169,13 @@ impl Kept {
         }
         let columns = self.batches.iter().map(|slot| slot.columns.get(column));
         let batches: Vec<&[T]> = columns.map(|column| column.and_then(Column::values).unwrap_or_default()).collect();
+        if lie_in_runs(rows) {
+            let mut values = Vec::with_capacity(rows.len());
+            for Run { first, rows } in runs(rows) {
+                values.extend_from_slice(&batches[first.batch as usize][first.row as usize..][..rows]);
+            }
+            return Buffer::from_vec(values);
+        }
         let value = |at: &At| batches[at.batch as usize][at.row as usize];
         if self.bytes <= CACHED {
             return Buffer::from_vec(rows.iter().map(value).collect::<Vec<T>>());
@@ -267,11 +284,17 @@ impl Released {
     /// A row that is wanted once less.
     #[inline]
     pub fn put(&mut self, at: At, kept: &mut Kept) {
-        if at.batch != self.batch {
+        self.put_some(at.batch, 1, kept);
+    }
+
+    /// So many rows of a batch.
+    #[inline]
+    pub fn put_some(&mut self, batch: u32, rows: usize, kept: &mut Kept) {
+        if batch != self.batch {
             self.done(kept);
-            self.batch = at.batch;
+            self.batch = batch;
         }
-        self.rows += 1;
+        self.rows += rows;
     }
 
     /// These were all.
@@ -281,6 +304,43 @@ impl Released {
             kept.release_rows(self.batch, std::mem::take(&mut self.rows));
         }
     }
+}
+
+/// Rows that lie behind each other.
+struct Run {
+    first: At,
+    rows: usize,
+}
+
+/// The runs of which some rows are, in their order.
+fn runs(mut rows: &[At]) -> impl Iterator<Item = Run> {
+    std::iter::from_fn(move || {
+        let first = *rows.first()?;
+        let of = |number: usize| At { row: first.row.wrapping_add(number as u32), ..first };
+        // Many are looked at without a branch.
+        let differ = |some: &[At], done: usize| {
+            some.iter().enumerate().fold(0, |differ, (number, at)| differ | at.word() ^ of(done + number).word())
+        };
+        let mut count = 0;
+        while let Some(some) = rows.get(count..count + TOGETHER)
+            && differ(some, count) == 0
+        {
+            count += TOGETHER;
+        }
+        count += rows[count..].iter().zip(count..).take_while(|(at, number)| **at == of(*number)).count();
+        rows = &rows[count..];
+        Some(Run { first, rows: count })
+    })
+}
+
+/// Whether the first of some rows lie behind each other, most of them: they came together, and stand as they came.
+fn lie_in_runs(rows: &[At]) -> bool {
+    let some = &rows[..rows.len().min(TOGETHER)];
+    let apart = some
+        .iter()
+        .zip(some.iter().skip(1))
+        .filter(|(one, next)| one.batch != next.batch || one.row.wrapping_add(1) != next.row);
+    apart.count() <= some.len() / 16
 }
 
 /// The arrays in which some rows lie, each once.

@@ -299,15 +299,33 @@ impl Sweep {
             return Interval::ZERO;
         }
         self.grown = 0;
-        let (mut oldest, mut released) = (end, Released::default());
-        self.rows.retain(|entry| {
-            let stays = entry.time >= end;
-            if !stays {
-                oldest = oldest.min(entry.time);
-                released.put(entry.at, kept);
+        let (mut oldest, mut released, mut stay) = (end, Released::default(), 0);
+        for first in (0..self.rows.len()).step_by(TOGETHER) {
+            let some = first..self.rows.len().min(first + TOGETHER);
+            let (earliest, latest, batch) = extent(&self.rows[some.clone()]);
+            oldest = oldest.min(earliest);
+            match batch {
+                // As a rule all go, or none does, and they came together.
+                Some(batch) if latest < end => released.put_some(batch, some.len(), kept),
+                _ if earliest >= end => {
+                    let count = some.len();
+                    self.rows.copy_within(some, stay);
+                    stay += count;
+                }
+                _ => {
+                    for row in some {
+                        let entry = self.rows[row];
+                        if entry.time < end {
+                            released.put(entry.at, kept);
+                        } else {
+                            self.rows[stay] = entry;
+                            stay += 1;
+                        }
+                    }
+                }
             }
-            stays
-        });
+        }
+        self.rows.truncate(stay);
         released.done(kept);
         self.stay(end);
         // At the end of a stream time makes a leap.
@@ -335,6 +353,17 @@ impl Sweep {
         let rows = self.rows.capacity() * size_of::<Entry>() + self.places.capacity() * size_of::<At>();
         rows + self.seen.bytes() + self.looked.bytes() + self.line.bytes()
     }
+}
+
+/// The earliest and the latest time of some rows, and in which batch all of them lie, if that is one.
+fn extent(rows: &[Entry]) -> (i64, i64, Option<u32>) {
+    let (mut earliest, mut latest, mut others) = (i64::MAX, i64::MIN, 0);
+    let batch = rows.first().map_or(0, |entry| entry.at.batch);
+    for entry in rows {
+        (earliest, latest) = (earliest.min(entry.time), latest.max(entry.time));
+        others |= entry.at.batch ^ batch;
+    }
+    (earliest, latest, (others == 0).then_some(batch))
 }
 
 #[cfg(test)]

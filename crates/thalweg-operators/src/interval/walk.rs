@@ -1,5 +1,7 @@
 //! Looks for how many rows of a key are earlier than some times, which ascend.
 
+use thalweg_memory::{kernels::walk::Walk, simd::Level};
+
 /// Where there are so many times as many rows as times, rows are left out in a search.
 const SPARSE: usize = 8;
 
@@ -40,60 +42,10 @@ pub fn passed(times: &[i64], limits: [&[i64]; 2], near: [usize; 2], found: [&mut
     }
     let walks = [Walk::new(one, limits[0], found_one), Walk::new(two, limits[1], found_two)];
     if limits[0].len() < LONG {
-        return Walk::all(walks, times);
+        return Walk::both(Level::best(), walks, times);
     }
     let [[one, two], [three, four]] = walks.map(|walk| walk.halves(times));
-    Walk::all([one, two, three, four], times);
-}
-
-/// Looks for how many rows are earlier than each of some times, which ascend.
-struct Walk<'a> {
-    /// So many are earlier than the next one at least.
-    row: usize,
-    limits: &'a [i64],
-    next: usize,
-    found: &'a mut [usize],
-}
-
-impl<'a> Walk<'a> {
-    fn new(row: usize, limits: &'a [i64], found: &'a mut [usize]) -> Self {
-        Self { row, limits, next: 0, found }
-    }
-
-    /// Two, of which neither waits for the other.
-    fn halves(self, times: &[i64]) -> [Self; 2] {
-        let middle = self.limits.len() / 2;
-        let (limits, others) = self.limits.split_at(middle);
-        let (found, found_others) = self.found.split_at_mut(middle);
-        let row = self.row + others.first().map_or(0, |limit| times[self.row..].partition_point(|time| time < limit));
-        [Self::new(self.row, limits, found), Self::new(row, others, found_others)]
-    }
-
-    fn is_over(&self, times: &[i64]) -> bool {
-        self.row >= times.len() || self.next >= self.limits.len() || self.next >= self.found.len()
-    }
-
-    /// Passes a row, or knows of a time. What is found is written until the next one's turn: nobody could foretell a branch here.
-    #[inline(always)]
-    fn step(&mut self, times: &[i64]) {
-        let is_earlier = times[self.row] < self.limits[self.next];
-        self.found[self.next] = self.row;
-        self.row += usize::from(is_earlier);
-        self.next += usize::from(!is_earlier);
-    }
-
-    /// To the end of each, side by side: a step waits for the one before.
-    fn all<const N: usize>(mut walks: [Self; N], times: &[i64]) {
-        while walks.iter().all(|walk| !walk.is_over(times)) {
-            walks.iter_mut().for_each(|walk| walk.step(times));
-        }
-        for mut walk in walks {
-            while !walk.is_over(times) {
-                walk.step(times);
-            }
-            walk.found[walk.next..].fill(walk.row);
-        }
-    }
+    Walk::all(Level::best(), [one, two, three, four], times);
 }
 
 /// How many of the first rows are before something, looked for in steps that double from `near` on, either way.

@@ -12,7 +12,10 @@ use thalweg_core::{
     connector::{Read, Reader},
 };
 use thalweg_memory::{
-    kernels::bounds::{Extent, PART, bounds_of_parts, extent_in_parts},
+    kernels::{
+        behind::{SEQUENCES, has_behind},
+        bounds::{Extent, PART, bounds_of_parts, extent_in_parts},
+    },
     simd::Level,
 };
 use thalweg_plan::node::WatermarkStrategy;
@@ -254,7 +257,7 @@ impl Partition {
 
 /// If even the earliest row of a part is not behind the watermark after all of them, none is. If some may be, so many parts are gone through
 /// side by side, row by row: each row waits for the one before it.
-const PARTS: usize = 4;
+const PARTS: usize = SEQUENCES;
 
 /// The watermark's way through rows.
 struct Pass {
@@ -278,8 +281,23 @@ impl Pass {
                 self.watermark = self.watermark.max(self.highest.minus(self.delay));
                 are_close &= self.watermark <= Timestamp(first);
             }
-            self.is_behind |= !are_close && has_behind(parts, met, self.delay);
+            self.is_behind |= !are_close && self.has_behind(parts, met);
         }
+    }
+
+    /// Whether a row is behind the watermark that it meets; the first of each part meets one of these.
+    fn has_behind(&self, parts: [&[i64]; PARTS], met: [i64; PARTS]) -> bool {
+        // Times are in range.
+        if Timestamp(self.delay.0).is_in_range() {
+            return has_behind(Level::best(), parts, met, self.delay.0);
+        }
+        parts.into_iter().zip(met).any(|(times, mut met)| {
+            times.iter().any(|time| {
+                let is_behind = *time < met;
+                met = met.max(Timestamp(*time).minus(self.delay).0);
+                is_behind
+            })
+        })
     }
 
     #[inline]
@@ -288,24 +306,6 @@ impl Pass {
         self.highest = self.highest.max(Timestamp(t));
         self.watermark = self.watermark.max(self.highest.minus(self.delay));
     }
-}
-
-/// Whether a row is behind the watermark that it meets; the first of each part meets one of these.
-fn has_behind(parts: [&[i64]; PARTS], mut met: [i64; PARTS], delay: Interval) -> bool {
-    let mut is_behind = false;
-    let mut pass = |met: &mut i64, time: i64| {
-        is_behind |= time < *met;
-        *met = (*met).max(Timestamp(time).minus(delay).0);
-    };
-    let beside = parts.map(<[i64]>::len).into_iter().min().unwrap_or(0);
-    let [one, two, three, four] = parts.map(|part| &part[..beside]);
-    for (((one, two), three), four) in one.iter().zip(two).zip(three).zip(four) {
-        [one, two, three, four].into_iter().zip(&mut met).for_each(|(time, met)| pass(met, *time));
-    }
-    for (part, met) in parts.into_iter().zip(&mut met) {
-        part[beside..].iter().for_each(|time| pass(met, *time));
-    }
-    is_behind
 }
 
 #[cfg(test)]
@@ -326,8 +326,10 @@ mod tests {
             ((seed >> 33) % below) as i64
         };
         let mut behind = 0;
-        for round in 0..300 {
-            let (disorder, delay) = (random(50) + 1, Interval(random(60) - 5));
+        for round in 0..300_usize {
+            // Some are longer than times are apart.
+            let delay = [i64::MAX, i64::MIN, random(60) - 5, random(60) - 5, random(60) - 5][round % 5];
+            let (disorder, delay) = (random(50) + 1, Interval(delay));
             let times: Vec<i64> = (0..random(700)).map(|i| i - random(disorder as u64)).collect();
             let start = || Pass { highest: Timestamp::MIN, watermark: Timestamp::MIN, delay, is_behind: false };
             let (mut together, mut single) = (start(), start());

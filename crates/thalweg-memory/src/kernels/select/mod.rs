@@ -38,6 +38,13 @@ pub const BLOCK: usize = 1024;
 /// How many rows go at a time through a predicate without parts.
 const STEP: usize = 256;
 
+/// Which numbers are larger than this one: a bit for each, 64 of them in a word.
+pub fn above(level: Level, numbers: &[u64], limit: u64) -> Vec<u64> {
+    let mut are_above = vec![0; numbers.len().div_ceil(64)];
+    compare_constant(level, numbers, limit, Comparison::Greater, &mut are_above);
+    are_above
+}
+
 /// A condition on rows. Columns are named by their number.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Predicate {

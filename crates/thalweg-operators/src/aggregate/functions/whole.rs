@@ -13,7 +13,7 @@ use thalweg_core::{
     aggregate::{Accumulator, Addends, Amounts, Signature, Totals},
 };
 use thalweg_memory::{
-    kernels::{exact_sum::quotient, sums::whole_sum},
+    kernels::{exact_sum::quotient, select::above, sums::whole_sum},
     simd::Level,
 };
 
@@ -121,7 +121,8 @@ impl Totals for WholeTotals {
 
     fn narrow_results(&self, counts: &[u64], sums: &[i64]) -> Result<Option<ArrayRef>> {
         if matches!(self.result, Output::Signed) {
-            let nulls = NullBuffer::new(BooleanBuffer::collect_bool(counts.len(), |row| counts[row] > 0));
+            let some = Buffer::from_vec(above(Level::best(), counts, 0));
+            let nulls = NullBuffer::new(BooleanBuffer::new(some, 0, counts.len()));
             return Ok(Some(Arc::new(Int64Array::new(sums.to_vec().into(), Some(nulls)))));
         }
         self.results(counts, &sums.iter().map(|sum| i128::from(*sum)).collect::<Vec<_>>())
