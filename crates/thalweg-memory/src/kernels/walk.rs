@@ -112,9 +112,9 @@ mod tests {
                 some
             };
             let (numbers, limits, others) = (some(300), some(300), some(40));
-            let expected = [&limits, &others]
-                .map(|limits| limits.iter().map(|limit| numbers.partition_point(|number| number < limit)).collect());
-            let first = limits.first().map_or(0, |limit| numbers.partition_point(|number| number < limit));
+            let less = |limit: &i64| numbers.partition_point(|number| number < limit);
+            let expected = [&limits, &others].map(|limits| limits.iter().map(less).collect::<Vec<_>>());
+            let first = limits.first().map_or(0, less);
             for level in Level::all() {
                 let mut found = [vec![9; limits.len()], vec![9; others.len()]];
                 let [one, two] = &mut found;
