@@ -1,4 +1,4 @@
-//! Safe functions over slices: selection, the values of rows, hashing, exact sums, sums between two times, the fields and members of text, two sequences that become one. The portable version of each is its specification.
+//! Safe functions over slices: selection, the values of rows, hashing, exact sums, sums between two times, how many numbers are less and whether one is behind, the fields and members of text, two sequences that become one. The portable version of each is its specification.
 
 pub mod behind;
 pub mod between;
