@@ -13,6 +13,7 @@ use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, 
 use thalweg_core::Selection;
 use thalweg_memory::{
     kernels::{
+        behind::has_behind,
         bounds::{bounds, extent},
         exact_sum::{
             ExactSum,
@@ -24,6 +25,7 @@ use thalweg_memory::{
         members::member_ends,
         select::{Comparison, Constant, Predicate, Value, number::Residue, select},
         sums::{plain_sum, whole_sum},
+        walk::Walk,
     },
     simd::Level,
 };
@@ -70,6 +72,20 @@ fn text() -> (Vec<u8>, Vec<u32>) {
     (text, ends)
 }
 
+/// Times that are out of order by a hundred at most, which none is behind.
+fn times() -> Vec<i64> {
+    numbers().into_iter().zip(0..).map(|(number, time)| time + number % 100).collect()
+}
+
+/// Times in order, and others between them.
+fn in_order() -> [Vec<i64>; 2] {
+    [0, 7].map(|more| {
+        let mut some: Vec<i64> = times().into_iter().map(|time| time + more).collect();
+        some.sort_unstable();
+        some
+    })
+}
+
 #[library_benchmark(config = at_most(345_000, 87_000))]
 #[bench::rows(keys())]
 fn a_comparison(rows: RecordBatch) -> Option<Selection> {
@@ -96,7 +112,24 @@ fn whether_they_ascend(values: Vec<i64>) -> bool {
     black_box(extent(Level::best(), &values).is_some_and(|extent| extent.ascends))
 }
 
-#[library_benchmark(config = at_most(259_000, 259_000))]
+#[library_benchmark(config = at_most(229_000, 41_000))]
+#[bench::rows(times())]
+fn whether_one_is_behind(times: Vec<i64>) -> bool {
+    let (parts, _) = times.as_chunks::<{ ROWS / 4 }>();
+    let parts = [&parts[0], &parts[1], &parts[2], &parts[3]].map(|part| &part[..]);
+    black_box(has_behind(Level::best(), parts, [i64::MIN; 4], 100))
+}
+
+#[library_benchmark(config = at_most(1_044_000, 653_000))]
+#[bench::rows(in_order())]
+fn how_many_are_earlier([times, limits]: [Vec<i64>; 2]) -> [Vec<usize>; 2] {
+    let mut found = [vec![0; ROWS], vec![0; ROWS]];
+    let [one, two] = &mut found;
+    Walk::both(Level::best(), [Walk::new(0, &limits, one), Walk::new(0, &limits, two)], &times);
+    black_box(found)
+}
+
+#[library_benchmark(config = at_most(182_000, 182_000))]
 #[bench::rows(keys())]
 fn a_hash_per_row(rows: RecordBatch) -> Option<Vec<u64>> {
     black_box(hash_columns(rows.columns(), ROWS).ok())
@@ -165,6 +198,8 @@ library_benchmark_group!(
         a_remainder,
         smallest_and_largest,
         whether_they_ascend,
+        whether_one_is_behind,
+        how_many_are_earlier,
         a_hash_per_row,
         exact_sums_per_group,
         an_exact_sum,
