@@ -158,7 +158,7 @@ fn translate(error: DataFusionError, words: &Words, place: Option<Span>) -> Erro
         DataFusionError::ArrowError(error, _) => {
             // Constants are computed when the query is planned.
             let message = error.to_string();
-            match constant(&message) {
+            match constant(&message).or_else(|| long_interval(&message, words)) {
                 Some(error) => place.into_iter().fold(error, Error::at),
                 None => Error::query(plain(&message)).at(fallback),
             }
@@ -187,6 +187,19 @@ fn constant(message: &str) -> Option<Error> {
             .about(Subject::Expression(format!("CAST({written} AS {kind})"))),
     )
 }
+
+/// An interval of which hours, minutes or seconds are more nanoseconds than there are numbers.
+fn long_interval(message: &str, words: &Words) -> Option<Error> {
+    let (_, unit) = message.split_once("Overflow happened on: ")?.1.split_once(" * ")?;
+    let is_interval = ["1000000000", "60000000000", "3600000000000"].contains(&unit.trim());
+    (is_interval && words.find_keywords("INTERVAL").is_some()).then(|| {
+        Error::query("an interval that is written in hours, minutes and seconds is no longer than 292 years")
+            .with_hint(IN_DAYS)
+    })
+}
+
+/// How longer intervals are written.
+pub(crate) const IN_DAYS: &str = "write days: INTERVAL '200000' DAY";
 
 fn schema(error: SchemaError, words: &Words, place: Option<Span>) -> Error {
     match error {
@@ -243,6 +256,10 @@ fn column_not_found(field: &Column, valid: &[Column], words: &Words) -> Error {
                 "rows of the UNION of a window have the names of its stream's columns: write \"{}\" alone",
                 field.name
             )),
+            false if words.find_keywords("SEMI JOIN").or_else(|| words.find_keywords("ANTI JOIN")).is_some() => error
+                .with_hint(
+                    "of a SEMI or ANTI JOIN the rows of one side come out, with its columns: the left one's, or the right one's if it is a RIGHT one",
+                ),
             false if words.is_read(table) => error.with_hint(format!(
                 "\"{table}\" is outside of this subquery: EXISTS and IN see the columns that it has, and others none"
             )),

@@ -8,7 +8,10 @@ use thalweg_core::{Error, Interval, Result};
 use thalweg_plan::node::FrameBounds;
 
 use super::Clauses;
-use crate::windowing::{NotFixed, TOO_LONG, micros};
+use crate::{
+    diagnose::IN_DAYS,
+    windowing::{NotFixed, TOO_LONG, micros},
+};
 
 /// The bounds of a window as DataFusion reads them: `INTERVAL 5 SECOND` is `INTERVAL '5' SECOND`, and without parentheses.
 pub(super) fn plain(spec: &mut WindowSpec) {
@@ -160,7 +163,7 @@ fn fixed(span: &ScalarValue) -> Result<i64> {
         error if error.contains("verflow") => Error::query(format!(
             "the frame reaches {text}: what is written in hours, minutes and seconds is no longer than 292 years"
         ))
-        .with_hint("write days: INTERVAL '200000' DAY"),
+        .with_hint(IN_DAYS),
         error if error.contains("Unable to represent") => {
             refused(format!("the frame reaches {text}: that is {TOO_LONG}"))
         }

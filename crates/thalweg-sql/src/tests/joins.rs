@@ -508,6 +508,18 @@ SELECT * FROM s WHERE origin IN (SELECT origin FROM f)
   [IN] a join of streams needs bounds on both event times: else each row would have to wait for partners for ever
     add AND f.ts BETWEEN s.ts - INTERVAL '1' MINUTE AND s.ts + INTERVAL '1' MINUTE, of the columns that carry the event times, as they are
 
+SELECT * FROM s a JOIN f b ON a.origin = b.origin AND b.ts BETWEEN a.ts - INTERVAL '10000000000' SECOND AND a.ts
+  [INTERVAL '10000000000' SECOND] an interval that is written in hours, minutes and seconds is no longer than 292 years
+    write days: INTERVAL '200000' DAY
+
+SELECT * FROM s a JOIN f b ON a.origin = b.origin AND b.ts BETWEEN a.ts - INTERVAL '99999999999 hours' AND a.ts
+  [INTERVAL '99999999999 hours'] an interval that is written in hours, minutes and seconds is no longer than 292 years
+    write days: INTERVAL '200000' DAY
+
+SELECT a.origin FROM s a RIGHT SEMI JOIN f b ON a.origin = b.origin AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
+  [a.origin] table "a" of column "origin" is not in FROM
+    of a SEMI or ANTI JOIN the rows of one side come out, with its columns: the left one's, or the right one's if it is a RIGHT one
+
 SELECT * FROM s WHERE EXISTS (SELECT 1 FROM f WHERE f.origin = s.nope AND f.ts BETWEEN s.ts AND s.ts + INTERVAL '1' HOUR)
   [s.nope] table "s" of column "nope" is not in FROM
     "s" is outside of this subquery: EXISTS and IN see the columns that it has, and others none
