@@ -1,5 +1,9 @@
 //! Four numbers at once.
 
+#[cfg(target_arch = "x86_64")]
+pub(super) use super::masks::Avx2;
+pub(super) use super::masks::Portable;
+
 /// How four numbers are compared and changed at once.
 pub(super) trait Four: Copy {
     /// Four numbers.
@@ -32,10 +36,6 @@ pub(super) trait Four: Copy {
     /// As an array.
     fn to_array(self, numbers: Self::Numbers) -> [i64; 4];
 }
-
-/// As every machine can, which says what the others do.
-#[derive(Clone, Copy)]
-pub(super) struct Portable;
 
 impl Four for Portable {
     type Numbers = [i64; 4];
@@ -87,9 +87,6 @@ impl Four for Portable {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use avx2::Avx2;
-
-#[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod avx2 {
     use std::arch::x86_64::{
@@ -98,19 +95,7 @@ mod avx2 {
         _mm256_unpackhi_epi64, _mm256_unpacklo_epi64,
     };
 
-    use super::Four;
-
-    /// As machines with AVX2 can, of which it is the proof: only code that is compiled for them can make one.
-    #[derive(Clone, Copy)]
-    pub(in super::super) struct Avx2(());
-
-    impl Avx2 {
-        #[inline]
-        #[target_feature(enable = "avx2")]
-        pub(in super::super) fn new() -> Self {
-            Self(())
-        }
-    }
+    use super::{Avx2, Four};
 
     impl Four for Avx2 {
         type Numbers = __m256i;

@@ -23,6 +23,7 @@ use super::{
     changes::Changes,
     corrections::{Corrections, Said},
     op::{Op, Outbox},
+    passed_by::take_before,
     watched::Watched,
 };
 
@@ -462,35 +463,6 @@ impl EagerOver {
         }
         Ok(lag)
     }
-}
-
-/// Takes the rows before this time away from others, both in their order. Rows of either kind follow each other, as a rule.
-fn take_before(rows: &mut Vec<Entry>, end: i64, taken: &mut Vec<Entry>) {
-    let goes = |row: &Entry| row.time < end;
-    let first = rows.iter().take_while(|row| goes(row)).count();
-    if taken.is_empty() && first > rows.len() / 2 {
-        // Most go: the others are moved.
-        std::mem::swap(rows, taken);
-        move_some(taken, first, |row| !goes(row), rows);
-    } else {
-        move_some(rows, 0, goes, taken);
-    }
-}
-
-/// Moves those of some rows, from one of them on, for which this holds behind others.
-fn move_some(rows: &mut Vec<Entry>, first: usize, moves: impl Fn(&Entry) -> bool, moved: &mut Vec<Entry>) {
-    let (mut next, mut stay) = (first, first);
-    while next < rows.len() {
-        let gone = rows[next..].iter().take_while(|row| moves(row)).count();
-        moved.extend_from_slice(&rows[next..next + gone]);
-        next += gone;
-        let others = rows[next..].iter().take_while(|row| !moves(row)).count();
-        if stay < next {
-            rows.copy_within(next..next + others, stay);
-        }
-        (next, stay) = (next + others, stay + others);
-    }
-    rows.truncate(stay);
 }
 
 impl Operator for EagerOver {
