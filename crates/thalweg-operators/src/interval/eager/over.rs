@@ -80,11 +80,13 @@ pub struct EagerOver {
 /// Where a batch has so many rows at most, nothing is pending behind it: together they cost little less.
 const FEW: usize = if cfg!(test) { 1 } else { 32 };
 
-/// At most so many rows are pending, or wait for their first answer: the time that passes them may come behind several batches.
-const PENDING: usize = if cfg!(test) { 64 } else { 5 * 8192 };
+/// At most so many rows of an input, and of two if there is but one, are pending or wait for their first answer: the time that passes them
+/// may come behind several batches, or behind a page, which has 32,768 rows of two words. Who answers rows before that looks for them by
+/// key from then on, and corrects them.
+const PENDING: usize = if cfg!(test) { 32 } else { 5 * 8192 };
 
 /// At most so many rows that are not final wait for their first answer when time moves on.
-const UNANSWERED: usize = if cfg!(test) { 24 } else { 5 * 4096 };
+const UNANSWERED: usize = if cfg!(test) { 24 } else { 10 * 4096 };
 
 /// At most so many rows are kept of which nobody has looked whose results they change.
 const PUT_OFF: usize = 4096;
@@ -162,6 +164,11 @@ impl EagerOver {
     /// How many rows have come that are not among those of their keys yet, nor known to be before the time that has passed.
     fn pending(&self) -> usize {
         self.pending.len() + self.over.sweep.as_ref().map_or(0, Sweep::waiting)
+    }
+
+    /// How many rows may be pending, or wait for their first answer.
+    fn most_pending(&self) -> usize {
+        PENDING * self.over.inputs.len().max(2)
     }
 
     /// Rows that may be seen are by key from now on.
@@ -497,11 +504,11 @@ impl Operator for EagerOver {
         }
         // What is said anew of rows is said of answers.
         let is_corrected = self.corrections.as_ref().is_some_and(|corrections| !corrections.is_empty());
-        if self.pending() >= PENDING {
+        if self.pending() >= self.most_pending() {
             let Over { sweep, reached, .. } = &mut self.over;
             sweep.iter_mut().for_each(|sweep| sweep.count_waiting(reached.0));
         }
-        if are_few || is_corrected || self.pending().max(self.unanswered.len()) >= PENDING {
+        if are_few || is_corrected || self.pending().max(self.unanswered.len()) >= self.most_pending() {
             self.answer_all()?;
         }
         self.resume(out)
