@@ -81,7 +81,7 @@ pub struct EagerOver {
 const FEW: usize = if cfg!(test) { 1 } else { 32 };
 
 /// At most so many rows of an input, and of two if there is but one, are pending or wait for their first answer: the time that passes them
-/// may come behind several batches, or behind a page, which has 32,768 rows of two words. Who answers rows before that looks for them by
+/// may come behind several batches, or behind a page, which has up to 32,768 rows of two words. Who answers rows before that looks for them by
 /// key from then on, and corrects them.
 const PENDING: usize = if cfg!(test) { 32 } else { 5 * 8192 };
 
