@@ -77,7 +77,8 @@ pub struct EagerOver {
     watched: Watched,
 }
 
-/// Where a batch has so many rows at most, nothing is pending behind it: together they cost little less.
+/// Where so many rows wait at most, they need not: together they cost little less. (Behind others they wait, too: a page that was full may
+/// be followed by one of a few rows.)
 const FEW: usize = if cfg!(test) { 1 } else { 32 };
 
 /// At most so many rows of an input, and of two if there is but one, are pending or wait for their first answer: the time that passes them
@@ -487,13 +488,11 @@ impl Operator for EagerOver {
         if faults.take_new() {
             faults.check(self.answers.iter().chain(&self.unanswered), asked.computed())?;
         }
-        let mut are_few = false;
         if let Some(arrived) = arrived {
             let (rows, first) = (arrived.rows(), self.unanswered.len());
             self.unanswered.extend(rows.slice(arrived.bases.clone()).entries());
             faults.check(&self.unanswered[first..], asked.computed())?;
             self.come += rows.count();
-            are_few = rows.count() <= FEW;
             if arrived.is_seen {
                 let sweep = &mut self.over.sweep;
                 if !sweep.as_mut().is_some_and(|sweep| sweep.take_arrived(&rows, arrived.bounds())) {
@@ -508,7 +507,8 @@ impl Operator for EagerOver {
             let Over { sweep, reached, .. } = &mut self.over;
             sweep.iter_mut().for_each(|sweep| sweep.count_waiting(reached.0));
         }
-        if are_few || is_corrected || self.pending().max(self.unanswered.len()) >= self.most_pending() {
+        let waiting = self.pending().max(self.unanswered.len());
+        if (1..=FEW).contains(&waiting) || is_corrected || waiting >= self.most_pending() {
             self.answer_all()?;
         }
         self.resume(out)

@@ -117,6 +117,10 @@ fn many_first_answers_wait_for_what_has_come_and_corrections_for_more() {
     team.put(0, &[row(6, 4)], 3);
     assert_eq!(found(team), ["6 36 +I"], "one row is answered at once");
     assert_eq!(new(team), ["5 2 -U", "5 32 +U"], "two rows changed it, and it is corrected once");
+    team.put(0, &[row(20, 1), row(21, 1)], 3);
+    team.put(0, &[row(22, 1)], 3);
+    assert_eq!(found(team), Vec::<String>::new(), "one that comes behind others waits with them");
+    assert_eq!(new(team), ["20 1 +I", "21 2 +I", "22 3 +I"]);
     team.put(1, &[row(2, 100)], 3);
     // Time passes what has changed, which is right before it is forgotten, and before others hear of that.
     [0, 1].into_iter().for_each(|port| team.advance(port, Timestamp(6), 3));
