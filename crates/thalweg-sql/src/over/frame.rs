@@ -1,5 +1,7 @@
 //! From where to where a frame reaches.
 
+use std::cmp::Ordering;
+
 use arrow_schema::{DataType, IntervalUnit};
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, WindowFrame, WindowFrameBound, WindowFrameUnits};
@@ -122,20 +124,26 @@ fn bounds(frame: &WindowFrame) -> Result<Bounds> {
             let (from, to) = (distance(&frame.start_bound)?, distance(&frame.end_bound)?);
             let to = to.ok_or_else(|| Error::query("a frame does not end before its first row"))?;
             if let Some(from) = from.filter(|from| *from > to) {
-                let shown = |distance: i64| match distance {
-                    0 => "the row's own time".to_string(),
-                    ..0 => format!("{} before the row", Interval(-distance)),
-                    _ => format!("{} behind the row", Interval(distance)),
-                };
-                return Err(Error::query(format!(
-                    "the frame ends before it begins: from {} to {}",
-                    shown(from),
-                    shown(to)
-                ))
-                .with_hint(TURNED));
+                let message = format!("the frame ends before it begins: from {} to {}", place(from), place(to));
+                return Err(Error::query(message).with_hint(TURNED));
             }
             Ok(Bounds::Range { from, to })
         }
+    }
+}
+
+/// Where a bound lies that is so many microseconds behind the row. Next to whole milliseconds is where `OPEN` puts it.
+fn place(distance: i64) -> String {
+    let whole =
+        [distance, distance.saturating_sub(1), distance.saturating_add(1)].into_iter().find(|at| at % 1000 == 0);
+    let whole = whole.unwrap_or(distance);
+    let (far, side) = (Interval(whole.saturating_abs()), if whole < 0 { "before" } else { "behind" });
+    match (whole, distance.saturating_abs().cmp(&whole.saturating_abs())) {
+        (0, Ordering::Equal) => "the row's own time".to_string(),
+        (0, _) => format!("just {} the row", if distance < 0 { "before" } else { "behind" }),
+        (_, Ordering::Equal) => format!("{far} {side} the row"),
+        (_, Ordering::Less) => format!("just less than {far} {side} the row"),
+        (_, Ordering::Greater) => format!("just more than {far} {side} the row"),
     }
 }
 
@@ -170,7 +178,8 @@ fn fixed(span: &ScalarValue) -> Result<i64> {
         _ => no_interval(),
     })?;
     let fixed = micros(&Expr::Literal(interval, None)).map_err(|reason| match reason {
-        NotFixed::Months => refused(format!("the frame reaches {text}: months and years differ in length")),
+        NotFixed::Months => Error::query(format!("the frame reaches {text}: months and years differ in length"))
+            .with_hint("write how many days are meant: INTERVAL '30' DAY"),
         NotFixed::TooFine => refused(format!("the frame reaches {text}: time is counted in whole microseconds")),
         NotFixed::TooLong => refused(format!("the frame reaches {text}: that is {TOO_LONG}")),
         NotFixed::NoInterval => no_interval(),

@@ -1,6 +1,9 @@
 //! `… EMIT EAGER`, `… EMIT ON WATERMARK`: the end of a statement, which sqlparser does not know.
 
-use sqlparser::tokenizer::TokenWithSpan;
+use sqlparser::{
+    keywords::Keyword,
+    tokenizer::{Token, TokenWithSpan},
+};
 use thalweg_core::{Error, Result, error::Span};
 use thalweg_plan::node::Emission;
 
@@ -15,17 +18,38 @@ pub(crate) struct Emit {
 }
 
 /// The tokens before an EMIT at the end, and what it says.
-pub(super) fn taken(tokens: &[TokenWithSpan]) -> (&[TokenWithSpan], Option<Emit>) {
+///
+/// Errors: `Error::Query` with the place, for an EMIT that says nothing, where it could be the name of a table.
+pub(super) fn taken(tokens: &[TokenWithSpan]) -> Result<(&[TokenWithSpan], Option<Emit>)> {
     const CLAUSES: [(&[&str], Emission); 2] =
         [(&["EMIT", "EAGER"], Emission::Eager), (&["EMIT", "ON", "WATERMARK"], Emission::OnWatermark)];
     for (words, emission) in CLAUSES {
         // A statement does not begin with it.
         let Some(first) = tokens.len().checked_sub(words.len()).filter(|first| *first > 0) else { continue };
         if tokens[first..].iter().zip(words).all(|(token, word)| is_word(token, word)) {
-            return (&tokens[..first], Some(Emit { emission, at: script::span(tokens[first].span) }));
+            return Ok((&tokens[..first], Some(Emit { emission, at: script::span(tokens[first].span) })));
         }
     }
-    (tokens, None)
+    match tokens {
+        [before @ .., table, emit]
+            if is_word(emit, "EMIT")
+                && is_end_of_table(&table.token)
+                && !before.iter().any(|token| is_word(token, "EMIT")) =>
+        {
+            Err(Error::query("EMIT is EAGER or ON WATERMARK")
+                .with_hint("write EMIT EAGER, or leave it out; a table of this name is AS emit")
+                .at(script::span(emit.span)))
+        }
+        _ => Ok((tokens, None)),
+    }
+}
+
+/// Whether what follows may be the name of what was named before: a table, a query or a function.
+fn is_end_of_table(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => word.keyword == Keyword::NoKeyword,
+        token => *token == Token::RParen,
+    }
 }
 
 /// The statement with what an EMIT behind it says.

@@ -148,7 +148,7 @@ pub(crate) struct Insert {
 ///
 /// Errors: `Error::Query` with the place, for what cannot be read and for what is refused by its first words.
 pub(crate) fn statement(words: &Words) -> Result<Kind> {
-    let (tokens, emit) = emit::taken(&words.tokens);
+    let (tokens, emit) = emit::taken(&words.tokens)?;
     let words = &words.with_tokens(last::rewritten(over::rewritten(tokens)?)?);
     let parser = Parser::new(&ThalwegDialect).with_tokens_with_locations(words.tokens.to_vec());
     let mut reader = Reader { parser, words };

@@ -406,7 +406,7 @@ SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLL
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW) FROM s
   [RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW] the frame reaches 1 MONTH: months and years differ in length
-    write RANGE BETWEEN INTERVAL '10' SECOND PRECEDING AND CURRENT ROW
+    write how many days are meant: INTERVAL '30' DAY
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '-1' SECOND PRECEDING AND CURRENT ROW) FROM s
   [RANGE BETWEEN INTERVAL '-1' SECOND PRECEDING AND CURRENT ROW] the frame reaches -1 SECOND, which is less than nothing
@@ -414,6 +414,14 @@ SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '-1' SECOND PRECEDING
 
 SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND INTERVAL '5' SECOND PRECEDING) FROM s
   [RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND INTERVAL '5' SECOND PRECEDING] the frame ends before it begins: from 1 s before the row to 5 s before the row
+    the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
+
+SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 0s OPEN PRECEDING AND CURRENT ROW) FROM s
+  [ROWS_RANGE BETWEEN 0s OPEN PRECEDING AND CURRENT ROW] the frame ends before it begins: from just behind the row to the row's own time
+    the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
+
+SELECT sum(delay) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '0.000003' SECOND FOLLOWING AND CURRENT ROW) FROM s
+  [RANGE BETWEEN INTERVAL '0.000003' SECOND FOLLOWING AND CURRENT ROW] the frame ends before it begins: from 3 us behind the row to the row's own time
     the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS 1.5 PRECEDING) FROM s

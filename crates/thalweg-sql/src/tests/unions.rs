@@ -397,7 +397,7 @@ SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECE
     the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
 
 SELECT sum(delay) OVER (ORDER BY ts ROWS_RANGE BETWEEN 1s OPEN PRECEDING AND 1s OPEN PRECEDING) FROM s
-  [ROWS_RANGE BETWEEN 1s OPEN PRECEDING AND 1s OPEN PRECEDING] the frame ends before it begins: from 999999 us before the row to 1000001 us before the row
+  [ROWS_RANGE BETWEEN 1s OPEN PRECEDING AND 1s OPEN PRECEDING] the frame ends before it begins: from just less than 1 s before the row to just more than 1 s before the row
     the bound that is earlier stands first; OPEN leaves out the rows at the bound itself
 
 SELECT sum(delay) OVER v AS a, sum(delay) OVER w AS b FROM s WINDOW v AS (ORDER BY ts ROWS_RANGE BETWEEN 1s PRECEDING AND 2s PRECEDING INSTANCE_NOT_IN_WINDOW), w AS (ORDER BY ts ROWS_RANGE 3s PRECEDING)
