@@ -3,8 +3,9 @@
 use super::select::{BLOCK, Comparison, compare_constant};
 use crate::simd::{Level, at_level, prefetch};
 
-/// So many rows are read between two hints.
+/// So many rows are read at a time, and a hint is given for so many of these: where every other row is read they lie in two lines.
 const STEP: usize = 8;
+const HINTED: usize = 4;
 
 /// How many bytes ahead of the values that are read memory is asked for: others wrote them, and rows may leap.
 const AHEAD: usize = 4096;
@@ -17,7 +18,9 @@ pub fn of_rows<T: Copy>(level: Level, values: &[T], rows: &[u32]) -> Vec<T> {
     let room = &mut found.spare_capacity_mut()[..rows.len()];
     let ((steps, last), (room_of_steps, room_of_last)) = (rows.as_chunks::<STEP>(), room.as_chunks_mut::<STEP>());
     for (room, rows) in room_of_steps.iter_mut().zip(steps) {
-        prefetch(&values[rows[0] as usize..][..1], AHEAD);
+        for row in rows.iter().step_by(HINTED) {
+            prefetch(&values[*row as usize..][..1], AHEAD);
+        }
         for (room, row) in room.iter_mut().zip(rows) {
             // SAFETY: the largest row is less than the values are many.
             room.write(unsafe { *values.get_unchecked(*row as usize) });
