@@ -222,7 +222,8 @@ pub(crate) fn table_element(next: &TokenWithSpan, behind: &TokenWithSpan, at: Sp
     Some(refusal(found).at(at))
 }
 
-fn by_name(word: &str) -> Error {
+/// What is said of a clause that begins with this word.
+pub(crate) fn by_name(word: &str) -> Error {
     let found = CLAUSES.iter().find(|found| found.0 == word);
     found.map_or_else(|| Error::query(format!("{word} is not there yet")), refusal)
 }

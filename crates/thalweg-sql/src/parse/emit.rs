@@ -8,7 +8,10 @@ use thalweg_core::{Error, Result, error::Span};
 use thalweg_plan::node::Emission;
 
 use super::Kind;
-use crate::script::{self, is_word};
+use crate::{
+    refuse,
+    script::{self, is_word},
+};
 
 /// When results come out, and where that is written.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +39,7 @@ pub(super) fn taken(tokens: &[TokenWithSpan]) -> Result<(&[TokenWithSpan], Optio
                 && is_end_of_table(&table.token)
                 && !before.iter().any(|token| is_word(token, "EMIT")) =>
         {
-            Err(Error::query("EMIT is EAGER or ON WATERMARK")
-                .with_hint("write EMIT EAGER, or leave it out; a table of this name is AS emit")
-                .at(script::span(emit.span)))
+            Err(refuse::by_name("EMIT").at(script::span(emit.span)))
         }
         _ => Ok((tokens, None)),
     }
