@@ -221,6 +221,26 @@ pub struct Amounts {
     pub beyond: Vec<usize>,
 }
 
+impl Amounts {
+    /// Those of some of these rows.
+    pub fn of(&self, rows: impl ExactSizeIterator<Item = usize> + Clone) -> Self {
+        let amounts = match &self.amounts {
+            Addends::Narrow(amounts) => {
+                Addends::Narrow(rows.clone().map(|row| amounts[row]).collect::<Vec<_>>().into())
+            }
+            Addends::Wide(amounts) => Addends::Wide(rows.clone().map(|row| amounts[row]).collect()),
+        };
+        let counted = self.counted.as_ref().map(|counted| rows.clone().map(|row| counted.value(row)).collect());
+        let beyond = match self.beyond.is_empty() {
+            true => Vec::new(),
+            false => {
+                (0..).zip(rows).filter(|(_, row)| self.beyond.binary_search(row).is_ok()).map(|(at, _)| at).collect()
+            }
+        };
+        Self { amounts, counted, beyond }
+    }
+}
+
 /// Whole numbers that are added up.
 #[derive(Clone, Debug)]
 pub enum Addends {

@@ -18,13 +18,14 @@
 //! * [`spoilt`]: how many results lack rows that came too late
 //! * [`pairs`]: what pairs of rows are made of, and [`paired`]: aggregates over them
 //! * [`places`]: where results stand among those of all instances
-//! * [`entry`]: what is known of one row
+//! * [`entry`]: what is known of one row, and [`entries`] of many
 
 pub mod asked;
 pub mod blocks;
 pub mod chunk;
 pub mod due;
 pub mod eager;
+pub mod entries;
 pub mod entry;
 pub mod followed;
 pub mod frame;

@@ -21,6 +21,7 @@ use super::{
     asked::{Asked, Looked},
     chunk::Chunk,
     due::Due,
+    entries::Entries,
     entry::{Arrived, At, BASE, Entry},
     frame::{Frame, Spared},
     input::{Arrivals, Input, OnTime},
@@ -271,7 +272,7 @@ impl Over {
         members.take(self.reached.0, due);
         bases.take(final_before.0, final_bases);
         sorter.sort(final_bases, By::Time, |rows| hashes(kept, rows), ready)?;
-        self.faults.check(&self.ready, self.asked.computed())?;
+        self.faults.check(self.ready.iter().copied(), self.asked.computed())?;
         self.is_swept = self.is_swept_at_once()?;
         if self.is_swept { Ok(()) } else { self.append() }
     }
@@ -340,8 +341,8 @@ impl Over {
     }
 
     /// The rows that may be seen, where they are not in lines.
-    fn swept(&self) -> &[Entry] {
-        self.sweep.as_ref().map_or(&[], Sweep::rows)
+    fn swept(&self) -> impl Iterator<Item = Entry> {
+        self.sweep.iter().flat_map(|sweep| sweep.rows().iter())
     }
 
     /// Looks on at what the next rows see, a batch of them at most; returns which these are once all is found.
@@ -428,11 +429,12 @@ impl Over {
     fn expire(&mut self) -> Result<Interval> {
         let lag = self.drop_unseen()?;
         let Self { lines, sweep, past, members, bases, faults, .. } = self;
-        let swept = sweep.as_ref().map_or(&[][..], Sweep::rows);
-        let waiting = members.rows() + bases.rows() + past.keys() + swept.len();
+        let swept = sweep.as_ref().map(Sweep::rows);
+        let waiting = members.rows() + bases.rows() + past.keys() + swept.map_or(0, Entries::len);
         if lines.is_sparse(waiting) {
             let mut is_wanted: Vec<bool> = (0..lines.keys() as u32).map(|key| past.has(key)).collect();
-            members.iter().chain(bases.iter()).chain(swept).for_each(|entry| is_wanted[entry.key as usize] = true);
+            members.iter().chain(bases.iter()).for_each(|entry| is_wanted[entry.key as usize] = true);
+            swept.iter().flat_map(|swept| swept.keys()).for_each(|key| is_wanted[*key as usize] = true);
             faults.keys().for_each(|key| is_wanted[key as usize] = true);
             let moved = lines.forget_keys(|key| is_wanted[key as usize]);
             past.renumber(&moved);

@@ -10,13 +10,18 @@
 //! While it is on, rows that come wait among the others until time has passed them, if these are not many.
 
 use thalweg_core::{Interval, Result, Timestamp};
+use thalweg_memory::{
+    kernels::bounds::{PART, bounds_of_parts},
+    simd::Level,
+};
 use thalweg_plan::node::FrameBounds;
 
 use super::{
     asked::Asked,
     chunk::Chunk,
     due::Due,
-    entry::{Arrived, At, Entry},
+    entries::Entries,
+    entry::{Arrived, Entry},
     kept::{Kept, Released},
     line::Line,
     words::{Patience, Words, bits},
@@ -32,9 +37,6 @@ const OVER: i64 = if cfg!(test) { 0 } else { 40 };
 /// So many rows wait here at most.
 const MOST: usize = if cfg!(test) { 64 } else { 5 * 8192 };
 
-/// So many rows are looked at together: whether time has passed them.
-const TOGETHER: usize = if cfg!(test) { 2 } else { 64 };
-
 /// That time passes counts as so many rows.
 const PASSING: usize = 16;
 
@@ -42,7 +44,7 @@ const PASSING: usize = 16;
 #[derive(Debug, Default)]
 pub struct Sweep {
     /// Rows that may be seen, in no order.
-    rows: Vec<Entry>,
+    rows: Entries,
     /// So many of them at most have a time that has not passed: nobody sees these yet. And so many had not when rows were last looked at.
     waiting: usize,
     left: usize,
@@ -57,7 +59,8 @@ pub struct Sweep {
     grown: usize,
     seen: Words<u64>,
     looked: Words<u64>,
-    places: Vec<At>,
+    /// Between which times each part of the rows lies, where it is looked whether time has passed them.
+    parts: Vec<(i64, i64)>,
     /// Of rows that are seen, and of those that are looked at.
     patience: [Patience; 2],
     /// All rows as if they had one key, whose times tell keys apart.
@@ -101,11 +104,16 @@ impl Shape {
         })
     }
 
-    /// The words of rows, of which the first has this number.
-    fn words<'a>(&self, rows: &'a [Entry], first: usize, numbers: u32) -> impl Iterator<Item = u64> + use<'a> {
+    /// The words of rows with these keys and times, of which the first has this number.
+    fn words<'a>(
+        &self,
+        rows: impl Iterator<Item = (&'a u32, &'a i64)>,
+        first: usize,
+        numbers: u32,
+    ) -> impl Iterator<Item = u64> {
         let Self { earliest, of_time, .. } = *self;
-        rows.iter().zip(first as u64..).map(move |(entry, number)| {
-            let high = u64::from(entry.key) << of_time | entry.time.wrapping_sub(earliest) as u64;
+        rows.zip(first as u64..).map(move |((key, time), number)| {
+            let high = u64::from(*key) << of_time | time.wrapping_sub(earliest) as u64;
             high << numbers | number
         })
     }
@@ -154,23 +162,24 @@ impl Sweep {
     }
 
     /// The rows that are here.
-    pub fn rows(&self) -> &[Entry] {
+    pub fn rows(&self) -> &Entries {
         &self.rows
     }
 
     /// Takes rows, which may be seen.
     pub fn put(&mut self, due: &mut Due) {
-        self.grown += due.len();
-        due.iter().for_each(|entry| self.span.widen(entry.time, entry.time));
-        due.leave(&mut self.rows);
+        self.put_some(|rows| rows.extend(due.iter().copied()));
+        due.clear();
     }
 
     /// Takes rows which are put behind those that are here, and may be seen.
-    pub fn put_some(&mut self, put: impl FnOnce(&mut Vec<Entry>)) {
+    pub fn put_some(&mut self, put: impl FnOnce(&mut Entries)) {
         let before = self.rows.len();
         put(&mut self.rows);
         self.grown += self.rows.len() - before;
-        self.rows[before..].iter().for_each(|entry| self.span.widen(entry.time, entry.time));
+        if let Some((earliest, latest)) = self.rows.bounds_from(before) {
+            self.span.widen(earliest, latest);
+        }
     }
 
     /// Takes rows as they arrive, between these times, which nobody sees until time has passed them; whether it did. They are not taken where
@@ -182,7 +191,7 @@ impl Sweep {
         if let Some((earliest, latest)) = bounds {
             self.span.widen(earliest, latest);
         }
-        self.rows.extend(rows.entries());
+        self.rows.put(rows);
         (self.grown, self.waiting) = (self.grown + rows.count(), self.waiting + rows.count());
         true
     }
@@ -210,20 +219,26 @@ impl Sweep {
 
     /// How many rows there are at `end` and behind it.
     pub fn not_passed(&self, end: i64) -> usize {
-        self.rows.iter().filter(|entry| entry.time >= end).count()
+        self.rows.count_from(end)
     }
 
     /// Gives away those that time has not passed, at `end` and behind it.
-    pub fn give_waiting(&mut self, end: i64, put: impl FnMut(Entry)) {
+    pub fn give_waiting(&mut self, end: i64, mut put: impl FnMut(Entry)) {
         if self.waiting > 0 {
-            self.rows.extract_if(.., |entry| entry.time >= end).for_each(put);
+            self.rows.retain(|entry| {
+                let stays = entry.time < end;
+                if !stays {
+                    put(*entry);
+                }
+                stays
+            });
             (self.waiting, self.left) = (0, 0);
         }
     }
 
     /// Gives all rows away.
     pub fn give(&mut self, others: &mut Due) {
-        others.take(&mut self.rows);
+        others.take(&mut self.rows.take());
         (self.waiting, self.left, self.span) = (0, 0, Span::default());
     }
 
@@ -250,21 +265,26 @@ impl Sweep {
         }
         let Some(shape) = Shape::of((self.rows.len(), span), bases, keys, asked) else { return Ok(false) };
         self.is_swept = true;
-        let Self { rows, waiting, left, seen, looked, places, line, patience, .. } = self;
+        let Self { rows, waiting, left, seen, looked, parts, line, patience, .. } = self;
         let number = |numbers: u32| move |word: &u64| *word as usize & ((1 << numbers) - 1);
         let [of_seen, of_looked] = shape.numbers;
         let of = shape.of_time + shape.of_key;
         // Those of a key are nearly in order as they come, unless it has many within lateness.
         seen.clear();
+        let known = rows.keys().iter().zip(rows.times());
         if *waiting == 0 {
-            seen.extend(shape.words(rows, 0, of_seen));
+            seen.extend(shape.words(known, 0, of_seen));
         } else {
-            for (some, first) in rows.chunks(TOGETHER).zip((0..).step_by(TOGETHER)) {
-                let (words, has_passed) = (shape.words(some, first, of_seen), |entry: &Entry| entry.time < end);
-                // As a rule all have, or none. All are looked at without a branch.
-                match some.iter().fold(true, |all, entry| all & has_passed(entry)) {
-                    true => seen.extend(words),
-                    false => seen.extend(words.zip(some).filter(|(_, entry)| has_passed(entry)).map(|(word, _)| word)),
+            parts.clear();
+            bounds_of_parts(Level::best(), rows.times(), parts);
+            let all = rows.keys().chunks(PART).zip(rows.times().chunks(PART)).zip((0..).step_by(PART));
+            for ((earliest, latest), ((keys, times), first)) in parts.iter().zip(all) {
+                let words = shape.words(keys.iter().zip(times), first, of_seen);
+                // As a rule time has passed all of them, or none.
+                if *latest < end {
+                    seen.extend(words);
+                } else if *earliest < end {
+                    seen.extend(words.zip(times).filter(|(_, time)| **time < end).map(|(word, _)| word));
                 }
             }
         }
@@ -273,15 +293,14 @@ impl Sweep {
             *waiting = rows.len() - sorted.len();
         }
         *left = *waiting;
-        places.clear();
-        places.extend(sorted.iter().map(number(of_seen)).map(|number| rows[number].at));
-        let amounts = asked.kinds.iter().map(|kind| match places.is_empty() {
+        // They are read as they lie, and only what they add is put in order.
+        let amounts = asked.kinds.iter().map(|kind| match sorted.is_empty() {
             true => Ok(Default::default()),
-            false => asked.amounts_of(kind, kept, places),
+            false => Ok(asked.amounts_of(kind, kept, rows.at())?.of(sorted.iter().map(number(of_seen)))),
         });
         line.fill(sorted.iter().map(|word| (word >> of_seen) as i64), &amounts.collect::<Result<Vec<_>>>()?);
         looked.clear();
-        looked.extend(shape.words(bases, 0, of_looked));
+        looked.extend(shape.words(bases.iter().map(|base| (&base.key, &base.time)), 0, of_looked));
         let sorted = match are_in_order {
             true => looked.sort_all(of_looked + shape.of_time, shape.of_key),
             false => looked.sort_nearly(&mut patience[1], of_looked, of, shape.of_key),
@@ -299,33 +318,17 @@ impl Sweep {
             return Interval::ZERO;
         }
         self.grown = 0;
-        let (mut oldest, mut released, mut stay) = (end, Released::default(), 0);
-        for first in (0..self.rows.len()).step_by(TOGETHER) {
-            let some = first..self.rows.len().min(first + TOGETHER);
-            let (earliest, latest, batch) = extent(&self.rows[some.clone()]);
-            oldest = oldest.min(earliest);
-            match batch {
-                // As a rule all go, or none does, and they came together.
-                Some(batch) if latest < end => released.put_some(batch, some.len(), kept),
-                _ if earliest >= end => {
-                    let count = some.len();
-                    self.rows.copy_within(some, stay);
-                    stay += count;
-                }
-                _ => {
-                    for row in some {
-                        let entry = self.rows[row];
-                        if entry.time < end {
-                            released.put(entry.at, kept);
-                        } else {
-                            self.rows[stay] = entry;
-                            stay += 1;
-                        }
-                    }
-                }
+        let mut released = Released::default();
+        let oldest = self.rows.leave_before(end, |rows, some| {
+            let some = &rows.at()[some];
+            let batch = some.first().map_or(0, |at| at.batch);
+            // As a rule they came together.
+            match some.iter().fold(0, |others, at| others | at.batch ^ batch) {
+                0 => released.put_some(batch, some.len(), kept),
+                _ => some.iter().for_each(|at| released.put(*at, kept)),
             }
-        }
-        self.rows.truncate(stay);
+        });
+        let oldest = oldest.map_or(end, |oldest| oldest.min(end));
         released.done(kept);
         self.stay(end);
         // At the end of a stream time makes a leap.
@@ -334,7 +337,7 @@ impl Sweep {
 
     /// Changes all rows, or drops them; not their times.
     pub fn retain(&mut self, keep: impl FnMut(&mut Entry) -> bool) {
-        self.rows.retain_mut(keep);
+        self.rows.retain(keep);
         self.stay(i64::MIN);
     }
 
@@ -350,25 +353,14 @@ impl Sweep {
 
     /// How many bytes of memory it takes.
     pub fn bytes(&self) -> usize {
-        let rows = self.rows.capacity() * size_of::<Entry>() + self.places.capacity() * size_of::<At>();
-        rows + self.seen.bytes() + self.looked.bytes() + self.line.bytes()
+        let parts = self.parts.capacity() * size_of::<(i64, i64)>();
+        self.rows.bytes() + parts + self.seen.bytes() + self.looked.bytes() + self.line.bytes()
     }
-}
-
-/// The earliest and the latest time of some rows, and in which batch all of them lie, if that is one.
-fn extent(rows: &[Entry]) -> (i64, i64, Option<u32>) {
-    let (mut earliest, mut latest, mut others) = (i64::MAX, i64::MIN, 0);
-    let batch = rows.first().map_or(0, |entry| entry.at.batch);
-    for entry in rows {
-        (earliest, latest) = (earliest.min(entry.time), latest.max(entry.time));
-        others |= entry.at.batch ^ batch;
-    }
-    (earliest, latest, (others == 0).then_some(batch))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::entry::At, *};
 
     #[test]
     fn rows_are_taken_as_long_as_no_more_are_left_and_those_that_time_has_passed_are_not() {

@@ -1,5 +1,7 @@
 //! Words that are sorted digit by digit.
 
+use thalweg_memory::{kernels::select::falls, simd::Level};
+
 /// How many bits a digit has at most, and at least where more would only spread few rows: as many places as there are rows are looked
 /// through.
 const DIGIT: u32 = 12;
@@ -44,13 +46,15 @@ pub struct Words<W> {
     words: Vec<W>,
     /// Where they go from.
     other: Vec<W>,
+    /// Which words are less than the one before: a bit for each.
+    falls: Vec<u64>,
     /// Where the next word goes, by the value of a digit.
     places: Vec<u32>,
 }
 
 impl<W> Default for Words<W> {
     fn default() -> Self {
-        Self { words: Vec::new(), other: Vec::new(), places: Vec::new() }
+        Self { words: Vec::new(), other: Vec::new(), falls: Vec::new(), places: Vec::new() }
     }
 }
 
@@ -116,48 +120,62 @@ impl<W: Word> Words<W> {
         &self.words
     }
 
+    /// How many bytes of memory it keeps.
+    pub fn bytes(&self) -> usize {
+        let places = self.places.capacity() * size_of::<u32>() + self.falls.capacity() * size_of::<u64>();
+        (self.words.capacity() + self.other.capacity()) * size_of::<W>() + places
+    }
+}
+
+impl Words<u64> {
     /// The same for those that may be nearly in order but for their highest bits: only by these, and then the few that stand too far behind
     /// move. Sorts by all bits if they are not few, and for some time whatever comes.
-    pub fn sort_nearly(&mut self, patience: &mut Patience, lowest: u32, of: u32, highest: u32) -> &[W] {
+    pub fn sort_nearly(&mut self, patience: &mut Patience, lowest: u32, of: u32, highest: u32) -> &[u64] {
         if !patience.tries() {
             return self.sort_all(lowest, of);
         }
         if highest > 0 {
             self.sort_all(lowest + of - highest, highest);
         }
-        let were_nearly = insert(&mut self.words);
+        let were_nearly = insert(&mut self.words, &mut self.falls);
         patience.learn(were_nearly);
         if !were_nearly {
             self.sort_all(lowest, of);
         }
         &self.words
     }
-
-    /// How many bytes of memory it keeps.
-    pub fn bytes(&self) -> usize {
-        (self.words.capacity() + self.other.capacity()) * size_of::<W>() + self.places.capacity() * size_of::<u32>()
-    }
 }
 
-/// Sorts words where each is few places behind its own, on the average; whether all are.
-fn insert<W: Copy + Ord>(words: &mut [W]) -> bool {
+/// Sorts words where each is few places behind its own, on the average; whether all are. Which are less than the one before is found out for
+/// many at once, since few are.
+fn insert(words: &mut [u64], is_less: &mut Vec<u64>) -> bool {
     let mut left = 2 * words.len();
-    let Some(mut last) = words.first().copied() else { return true };
-    for place in 1..words.len() {
-        let word = words[place];
-        if last <= word {
-            last = word;
-            continue;
-        }
-        let mut to = place;
-        while to > 0 && words[to - 1] > word && left > 0 {
-            words[to] = words[to - 1];
-            to -= 1;
-            left -= 1;
-        }
-        words[to] = word;
-        if left == 0 {
-            return false;
+    falls(Level::best(), words, is_less);
+    // Those before this one are in order.
+    let mut done = 1;
+    for (bits, first) in is_less.iter().zip((0..).step_by(64)) {
+        let mut bits = *bits;
+        while bits != 0 {
+            let mut place = first + bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            if place < done {
+                continue;
+            }
+            // Those behind it may be less than what it was less than.
+            while let Some(word) = words.get(place).copied().filter(|word| *word < words[place - 1]) {
+                let mut to = place;
+                while to > 0 && words[to - 1] > word && left > 0 {
+                    words[to] = words[to - 1];
+                    to -= 1;
+                    left -= 1;
+                }
+                words[to] = word;
+                if left == 0 {
+                    return false;
+                }
+                place += 1;
+            }
+            done = place;
         }
     }
     true

@@ -45,6 +45,19 @@ pub fn above(level: Level, numbers: &[u64], limit: u64) -> Vec<u64> {
     are_above
 }
 
+/// Which numbers are less than the one before: a bit for each, 64 of them in a word.
+pub fn falls(level: Level, numbers: &[u64], falls: &mut Vec<u64>) {
+    falls.clear();
+    falls.resize(numbers.len().div_ceil(64), 0);
+    let Some(behind) = numbers.get(1..) else { return };
+    compare_columns(level, behind, numbers, Comparison::Less, falls);
+    // Who is compared stands one place further on.
+    let mut last = 0;
+    for bits in falls {
+        last = std::mem::replace(bits, *bits << 1 | last) >> 63;
+    }
+}
+
 /// A condition on rows. Columns are named by their number.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Predicate {

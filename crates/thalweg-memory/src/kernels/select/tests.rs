@@ -5,7 +5,7 @@ use std::{cmp::Ordering, sync::Arc};
 
 use arrow_array::{Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array};
 use arrow_array::{Decimal128Array, RecordBatch, TimestampMicrosecondArray, UInt64Array};
-use rand::{RngExt, SeedableRng, rngs::StdRng};
+use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
 use super::*;
 
@@ -315,4 +315,20 @@ fn the_rows_are_those_of_an_interpreter() {
         }
     }
     assert!(decided > 1500 && undecided > 30 && kept > 10_000, "{decided} {undecided} {kept}");
+}
+
+#[test]
+fn numbers_fall_where_a_loop_says_so() {
+    for (seed, level) in (0..60).flat_map(|seed| Level::all().into_iter().map(move |level| (seed, level))) {
+        let random = &mut StdRng::seed_from_u64(seed);
+        let count = *[0, 1, 2, 63, 64, 65, 128, 129, 700].choose(random).unwrap();
+        let most = *[1, 50, u64::MAX].choose(random).unwrap();
+        let numbers: Vec<u64> = (0..count).map(|_| random.random_range(0..=most)).collect();
+        let mut found = vec![7; 3];
+        falls(level, &numbers, &mut found);
+        let has = |row: usize| found[row / 64] >> (row % 64) & 1 == 1;
+        let fall = |row: usize| row > 0 && numbers[row] < numbers[row - 1];
+        assert!((0..64 * found.len()).all(|row| has(row) == (row < count && fall(row))), "seed {seed}, {level:?}");
+        assert_eq!(found.len(), count.div_ceil(64));
+    }
 }

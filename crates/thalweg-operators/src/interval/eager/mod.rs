@@ -10,7 +10,6 @@
 //! * [`corrections`]: what is said anew of rows that results are given for
 //! * [`normalize`]: corrections as those see them who read some columns of some rows
 //! * [`op`]: what becomes of a row
-//! * [`passed_by`]: rows that time has passed leave others
 //! * [`watched`]: where rows are whose results are remembered
 
 pub mod answers;
@@ -20,7 +19,6 @@ pub mod join;
 pub mod normalize;
 pub mod op;
 pub mod over;
-mod passed_by;
 pub mod watched;
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use thalweg_core::{
 use super::{
     super::{
         chunk::passed,
+        entries::Entries,
         entry::{At, Entry},
         kept::hashes,
         order::By,
@@ -23,7 +24,6 @@ use super::{
     changes::Changes,
     corrections::{Corrections, Said},
     op::{Op, Outbox},
-    passed_by::take_before,
     watched::Watched,
 };
 
@@ -50,8 +50,8 @@ pub struct EagerOver {
     answers: Answers,
     /// Rows that have come, and are not among those of their keys yet, nor among those that are sorted without an index, where they wait as
     /// well; and those that are to be answered.
-    pending: Vec<Entry>,
-    unanswered: Vec<Entry>,
+    pending: Entries,
+    unanswered: Entries,
     /// Rows among those of their keys, for which it was not looked yet whose results they change.
     put_off: Vec<Entry>,
     /// The earliest time of a row whose result they may change.
@@ -126,8 +126,8 @@ impl EagerOver {
         Ok(Self {
             over,
             answers,
-            pending: Vec::new(),
-            unanswered: Vec::new(),
+            pending: Entries::default(),
+            unanswered: Entries::default(),
             put_off: Vec::new(),
             changes_from: i64::MAX,
             settled: Timestamp::MIN,
@@ -178,7 +178,7 @@ impl EagerOver {
         let Some(sweep) = sweep.as_mut().filter(|sweep| sweep.is_on() || !sweep.rows().is_empty()) else {
             return Ok(());
         };
-        sweep.give_waiting(reached.0, |entry| self.pending.push(entry));
+        sweep.give_waiting(reached.0, |entry| self.pending.extend([entry]));
         sweep.end(due);
         self.over.append()
     }
@@ -192,7 +192,9 @@ impl EagerOver {
             lines.take_all(due);
         }
         sweep.put(due);
-        sweep.put_some(|rows| take_before(pending, reached.0, rows));
+        sweep.put_some(|rows| {
+            pending.leave_before(reached.0, |others, some| rows.put_some(others, some));
+        });
         if ready.is_empty() && sweep.passed() <= COUNTED * sweep.waiting() {
             // Nobody looks at them, which would tell.
             sweep.count_waiting(reached.0);
@@ -205,10 +207,10 @@ impl EagerOver {
     fn insert(&mut self, end: Timestamp) -> Result<()> {
         self.end_sweep()?;
         let mut rows = match end {
-            Timestamp::MAX => std::mem::take(&mut self.pending),
+            Timestamp::MAX => self.pending.take(),
             end => {
                 let mut rows = Vec::new();
-                take_before(&mut self.pending, end.0, &mut rows);
+                self.pending.leave_before(end.0, |all, some| rows.extend(all.some(some)));
                 rows
             }
         };
@@ -256,7 +258,7 @@ impl EagerOver {
     /// All rows that have come are seen, and answered next.
     fn answer_all(&mut self) -> Result<()> {
         self.insert(Timestamp::MAX)?;
-        let unanswered = std::mem::take(&mut self.unanswered);
+        let unanswered = self.unanswered.take();
         self.look_at(unanswered)
     }
 
@@ -288,7 +290,8 @@ impl EagerOver {
         self.answers.pass(come);
         self.over.sweep.iter().for_each(|_| self.over.lines.pass(come));
         self.expires = true;
-        take_before(&mut self.unanswered, end, &mut self.over.ready);
+        let Self { unanswered, over, .. } = self;
+        unanswered.leave_before(end, |rows, some| over.ready.extend(rows.some(some)));
         if next.is_empty() && self.sweeps() {
             if self.sweep_up()? {
                 return Ok(());
@@ -446,22 +449,22 @@ impl EagerOver {
             over.kept.release(at);
         });
         let lag = over.drop_unseen()?;
-        let swept = over.sweep.as_ref().map_or(&[][..], |sweep| sweep.rows());
-        if over.lines.is_sparse(answers.rows() + over.past.keys() + swept.len()) {
+        let swept = over.sweep.as_ref().map(Sweep::rows);
+        if over.lines.is_sparse(answers.rows() + over.past.keys() + swept.map_or(0, Entries::len)) {
             let mut is_wanted: Vec<bool> = (0..over.lines.keys() as u32).map(|key| over.past.has(key)).collect();
-            answers
-                .iter()
-                .chain(swept)
-                .chain([&self.pending, &self.unanswered, &self.put_off, &self.stale, &self.begun].into_iter().flatten())
-                .for_each(|entry| is_wanted[entry.key as usize] = true);
+            let Self { pending, unanswered, put_off, stale, begun, .. } = self;
+            let others = [put_off, stale, begun];
+            let in_columns = swept.into_iter().chain([&*pending, &*unanswered]).flat_map(Entries::keys);
+            let in_rows = answers.iter().chain(others.iter().flat_map(|rows| rows.iter())).map(|entry| &entry.key);
+            in_columns.chain(in_rows).for_each(|key| is_wanted[*key as usize] = true);
             over.faults.keys().for_each(|key| is_wanted[key as usize] = true);
             let moved = over.lines.forget_keys(|key| is_wanted[key as usize]);
             over.past.renumber(&moved);
             over.faults.renumber(&moved);
             answers.renumber(&moved);
-            let Self { pending, unanswered, put_off, stale, begun, .. } = self;
-            let all = [pending, unanswered, put_off, stale, begun].into_iter().flatten();
-            all.for_each(|entry| entry.key = moved[entry.key as usize]);
+            let in_rows = others.into_iter().flatten().map(|entry| &mut entry.key);
+            let in_columns = [pending, unanswered].into_iter().flat_map(Entries::keys_mut);
+            in_columns.chain(in_rows).for_each(|key| *key = moved[*key as usize]);
             over.sweep.iter_mut().for_each(|sweep| {
                 sweep.retain(|entry| {
                     entry.key = moved[entry.key as usize];
@@ -486,17 +489,17 @@ impl Operator for EagerOver {
         let arrived = self.over.arrive(port, batch, out)?;
         let Over { faults, asked, .. } = &mut self.over;
         if faults.take_new() {
-            faults.check(self.answers.iter().chain(&self.unanswered), asked.computed())?;
+            faults.check(self.answers.iter().copied().chain(self.unanswered.iter()), asked.computed())?;
         }
         if let Some(arrived) = arrived {
             let (rows, first) = (arrived.rows(), self.unanswered.len());
-            self.unanswered.extend(rows.slice(arrived.bases.clone()).entries());
-            faults.check(&self.unanswered[first..], asked.computed())?;
+            self.unanswered.put(&rows.slice(arrived.bases.clone()));
+            faults.check(self.unanswered.some(first..self.unanswered.len()), asked.computed())?;
             self.come += rows.count();
             if arrived.is_seen {
                 let sweep = &mut self.over.sweep;
                 if !sweep.as_mut().is_some_and(|sweep| sweep.take_arrived(&rows, arrived.bounds())) {
-                    self.pending.extend(rows.entries());
+                    self.pending.put(&rows);
                 }
             }
             self.over.tell_spoilt(self.settled, false, out);
@@ -531,7 +534,7 @@ impl Operator for EagerOver {
         self.insert(Timestamp::MAX)?;
         self.mark();
         let Self { unanswered, begun, stale, .. } = self;
-        let all = [unanswered, begun, stale].map(std::mem::take).concat();
+        let all = [unanswered.take(), std::mem::take(begun), std::mem::take(stale)].concat();
         self.settle(all)?;
         out.hold(self.settled);
         self.resume(out)
@@ -672,7 +675,9 @@ impl State for EagerOver {
             + self.answers.bytes()
             + self.watched.bytes()
             + self.corrections.as_ref().map_or(0, Corrections::bytes)
-            + [&self.pending, &self.unanswered, &self.put_off, &self.stale, &self.begun]
+            + self.pending.bytes()
+            + self.unanswered.bytes()
+            + [&self.put_off, &self.stale, &self.begun]
                 .map(|rows| rows.capacity() * size_of::<Entry>())
                 .iter()
                 .sum::<usize>()

@@ -42,7 +42,7 @@ impl Faults {
     /// Errors: that of a row that is seen.
     pub fn check<'a>(
         &self,
-        bases: impl IntoIterator<Item = &'a Entry>,
+        bases: impl IntoIterator<Item = Entry>,
         frames: impl Iterator<Item = &'a Frame> + Clone,
     ) -> Result<()> {
         if self.is_empty() {
@@ -196,7 +196,7 @@ mod tests {
         let frame = Frame { bounds, most: None, excludes_row: true, excludes_time: false, excludes_base: true };
         let at = At { batch: 0, row: 0 };
         let sees = |faults: &Faults, key: u32, time: i64| {
-            faults.check([&Entry { time, position: 0, key, rank: 0, at }], [&frame].into_iter()).is_err()
+            faults.check([Entry { time, position: 0, key, rank: 0, at }], [&frame].into_iter()).is_err()
         };
         let mut faults = Faults::default();
         faults.put(3, 100, Error::data("division by zero"));

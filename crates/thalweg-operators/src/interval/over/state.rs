@@ -27,8 +27,8 @@ impl Over {
         part: Option<Part>,
     ) -> Result<Vec<Snapshot>> {
         let (has_members, has_bases) = (part != Some(Part::Waiting), part != Some(Part::Seen));
-        let members = self.lines.iter().chain(self.swept()).chain(self.members.iter());
-        let members = members.map(|entry| (*entry, IS_MEMBER));
+        let members = self.lines.iter().copied().chain(self.swept()).chain(self.members.iter().copied());
+        let members = members.map(|entry| (entry, IS_MEMBER));
         let members = members.filter(|_| has_members);
         let bases = bases.map(|entry| (*entry, IS_BASE)).filter(|_| has_bases);
         let divided = divided(members.chain(bases), places, count).into_iter().enumerate();
@@ -181,7 +181,8 @@ impl State for Over {
 
     fn held(&self) -> Vec<Held> {
         let waiting = self.sweep.as_ref().map_or(0, |sweep| sweep.not_passed(self.reached.0));
-        let seen = self.lines.rows() + self.swept().len() - waiting;
+        let swept = self.sweep.as_ref().map_or(0, |sweep| sweep.rows().len());
+        let seen = self.lines.rows() + swept - waiting;
         let waiting = (self.members.rows() + waiting).max(self.bases.rows());
         match (seen, waiting) {
             (0, 0) => Vec::new(),
