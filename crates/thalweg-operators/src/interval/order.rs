@@ -42,9 +42,16 @@ pub struct Sorter {
     others: Due,
     /// Of rows by time, and by key.
     patience: [Patience; 2],
+    /// Whether rows that key, time and position do not tell apart may stand in any order.
+    leaves_ties: bool,
 }
 
 impl Sorter {
+    /// Rows that key, time and position do not tell apart stand in any order from now on.
+    pub fn leave_ties(&mut self) {
+        self.leaves_ties = true;
+    }
+
     /// Sorts rows that are due; they leave. Those that are equal, which stand at no place of their own, are sorted by their content, which
     /// `hashes` tells: then the order does not depend on how they arrived.
     pub fn sort<E>(
@@ -62,7 +69,7 @@ impl Sorter {
                 return Ok(());
             }
             sorted.sort_unstable_by(|a, b| by.compare(a, b));
-            return tell_apart(sorted, by, hashes);
+            return if self.leaves_ties { Ok(()) } else { tell_apart(sorted, by, hashes) };
         }
         if by == By::Time && spread.is_dense(due.len()) {
             // All of them are written over.
@@ -71,10 +78,16 @@ impl Sorter {
             scatter(due.iter(), sorted, &mut self.places, spread.of_time, time);
             due.clear();
             // Rows of a time that arrived in order still are.
-            if !sorted.is_sorted_by(|a, b| by.compare(a, b).is_lt()) {
+            let are_before = |a: &Entry, b: &Entry| match by.compare(a, b) {
+                Ordering::Equal => self.leaves_ties,
+                order => order.is_lt(),
+            };
+            if !sorted.is_sorted_by(are_before) {
                 for rows in sorted.chunk_by_mut(|a, b| a.time == b.time).filter(|rows| rows.len() > 1) {
                     rows.sort_unstable_by(|a, b| by.compare(a, b));
-                    tell_apart(rows, by, &hashes)?;
+                    if !self.leaves_ties {
+                        tell_apart(rows, by, &hashes)?;
+                    }
                 }
             }
             return Ok(());
@@ -100,7 +113,9 @@ impl Sorter {
         due.clear();
         for rows in unsure {
             sorted[rows.clone()].sort_unstable_by(|a, b| by.compare(a, b));
-            tell_apart(&mut sorted[rows], by, &hashes)?;
+            if !self.leaves_ties {
+                tell_apart(&mut sorted[rows], by, &hashes)?;
+            }
         }
         Ok(())
     }
@@ -311,6 +326,12 @@ mod tests {
                 let mut sorted = rows.clone();
                 let hashes = |places: &[At]| Ok::<_, ()>(places.iter().map(|at| u64::from(!at.row)).collect());
                 sorter.sort_rows(&mut sorted, by, hashes).unwrap();
+                let mut leaves = Sorter::default();
+                leaves.leave_ties();
+                let mut any = rows.clone();
+                leaves.sort_rows(&mut any, by, |_| Err("nobody asks")).unwrap();
+                let compare = |(a, b): (&Entry, &Entry)| by.compare(a, b).is_eq();
+                assert!(any.len() == count && any.iter().zip(&sorted).all(compare), "seed {seed}, {by:?}");
                 let mut expected = rows.clone();
                 expected.sort_by(|a, b| by.compare(a, b).then(b.at.cmp(&a.at)));
                 assert_eq!(sorted, expected, "seed {seed}, {by:?}");

@@ -13,13 +13,18 @@ use thalweg_core::{Error, Result, error::Span};
 use thalweg_plan::{
     Node, NodeId, StreamSchema,
     node::{Emission, OP},
+    settings::FloatSum,
 };
 
 use super::{
     Hiddens, Lowering,
     stream::{Slot, Stream},
 };
-use crate::{emit::EagerNode, last::LastNode, over::OverNode};
+use crate::{
+    emit::EagerNode,
+    last::LastNode,
+    over::{Bounds, Call, OverNode, Shape},
+};
 
 const WHAT_CAN_BE: &str =
     "leave it out, or select a result: OVER can be eager, and joins of rows near each other in time";
@@ -118,14 +123,38 @@ impl Lowering<'_> {
 
     /// Lowers the inputs of the node that is eager, if one is: they are not.
     pub(super) fn below<T>(&mut self, lower: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.below_with(true, lower)
+    }
+
+    /// The same, and it is asked, or not, where rows stand.
+    pub(super) fn below_with<T>(&mut self, positions: bool, lower: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let eager = self.eager.take();
-        let lowered = self.with_positions(true, lower);
+        let lowered = self.with_positions(positions, lower);
         self.eager = eager;
         lowered
     }
 
-    /// Lowers the first input of an OVER or a LAST JOIN: if it has the results of another one, and this one is eager, that one is.
-    pub(super) fn base(&mut self, input: &LogicalPlan) -> Result<Stream> {
+    /// Whether it matters where the rows stand that an OVER takes: final results stand in their order, and so may others; rows of a time do within
+    /// windows, unless they are added up; and who answers for a row that others see finds it by that again, as who corrects its columns does.
+    pub(super) fn asks_for_positions(&self, node: &OverNode) -> bool {
+        let adds_up = |call: &Call| {
+            let Shape { bounds, most, excludes_base, .. } = call.shape;
+            matches!(bounds, Bounds::Range { from: Some(_), .. })
+                && most.is_none()
+                && excludes_base
+                && is_sum(&call.function)
+        };
+        let is_exact = self.plan.settings.float_sum == FloatSum::Exact;
+        self.eager.is_none()
+            || self.feeds_eager
+            || node.inputs.first().is_none_or(has_results)
+            || !is_exact
+            || !node.calls.iter().all(adds_up)
+    }
+
+    /// Lowers the first input of an OVER or a LAST JOIN: if it has the results of another one, and this one is eager, that one is. It is asked where
+    /// rows stand, or not.
+    pub(super) fn base(&mut self, input: &LogicalPlan, positions: bool) -> Result<Stream> {
         let base = match self.eager.is_some() && has_results(input) {
             true => {
                 let before = std::mem::replace(&mut self.feeds_eager, true);
@@ -133,7 +162,7 @@ impl Lowering<'_> {
                 self.feeds_eager = before;
                 base?
             }
-            false => self.below(|lowering| lowering.node(input))?,
+            false => self.below_with(positions, |lowering| lowering.node(input))?,
         };
         self.settle(base)
     }
@@ -238,6 +267,13 @@ impl Lowering<'_> {
             .at(at)),
         }
     }
+}
+
+/// Whether an aggregate is a count, a sum, or the one over the other, of rows in any order.
+fn is_sum(call: &Expr) -> bool {
+    let Expr::AggregateFunction(function) = call.clone().unalias_nested().data else { return false };
+    let params = &function.params;
+    ["count", "sum", "avg"].contains(&function.func.name()) && !params.distinct && params.order_by.is_empty()
 }
 
 /// Whether the rows of a query are results of an OVER or a LAST JOIN, with columns computed, and rows left out.

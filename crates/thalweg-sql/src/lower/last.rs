@@ -32,7 +32,7 @@ impl Lowering<'_> {
     pub(super) fn last_join(&mut self, join: &logical_plan::Join, last: &LastNode) -> Result<Stream> {
         let at = last.span().unwrap_or_else(|| self.join_place());
         self.asks_for_time = true;
-        let left = self.base(&join.left)?;
+        let left = self.base(&join.left, true)?;
         let left = self.narrow_side(left);
         self.asks_for_time = true;
         let right = self.side(&join.right)?;

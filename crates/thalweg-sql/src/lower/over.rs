@@ -25,9 +25,11 @@ use crate::{
 impl Lowering<'_> {
     pub(super) fn over(&mut self, node: &OverNode, extension: &Extension) -> Result<Stream> {
         let (base, others) = node.inputs.split_first().ok_or_else(|| Error::bug("OVER has an input"))?;
-        let base = self.base(base)?;
-        let others =
-            self.below(|lowering| others.iter().map(|input| lowering.node(input)).collect::<Result<Vec<_>>>())?;
+        let positions = self.asks_for_positions(node);
+        let base = self.base(base, positions)?;
+        let others = self.below_with(positions, |lowering| {
+            others.iter().map(|input| lowering.node(input)).collect::<Result<Vec<_>>>()
+        })?;
         self.check_order(&base, node)?;
         let base = self.apart(base, node)?;
         let base = self.narrow_base(base, node);

@@ -30,9 +30,9 @@ pub(crate) use calls::OverCalls;
 pub(crate) use clauses::{Clauses, is_clauses, marker, take, written};
 pub(crate) use convert::{Input, Planned, convert, depends_on_order};
 pub(crate) use foreign::{Foreign, stand_in, supply};
-pub(crate) use frame::Shape;
+pub(crate) use frame::{Bounds, Shape};
 pub(crate) use named::resolve;
-pub(crate) use node::OverNode;
+pub(crate) use node::{Call, OverNode};
 pub(crate) use prune::PruneOver;
 
 /// The functions that OVER alone has, and that are there.

@@ -122,6 +122,10 @@ impl EagerOver {
         // Rows that are answered when they come look for others by key. What results lack of rows that came too late is found there, too.
         over.sweep = over.sweep.filter(|_| corrections.is_none() && over.spoilt.is_none());
         over.may_be_light = false;
+        if over.asked.can_sweep() && over.inputs.iter().all(|input| input.input.position.is_none()) {
+            // What they add up to does not depend on their order, nor do results stand in one.
+            over.sorter.leave_ties();
+        }
         let seen_from = seen_from.unwrap_or((0, Some(0)));
         Ok(Self {
             over,
