@@ -342,3 +342,24 @@ pub trait Accumulator: Send {
     /// How many bytes of memory it takes.
     fn bytes(&self) -> usize;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_of_some_rows_are_those_of_each() {
+        let counted = BooleanBuffer::from(vec![true, false, true, true]);
+        for amounts in [Addends::Narrow(vec![5, 0, -7, 0].into()), Addends::Wide(vec![5, 0, -7, 0])] {
+            let all = Amounts { amounts, counted: Some(counted.clone()), beyond: vec![3] };
+            let some = all.of([2, 3, 0, 3, 1].into_iter());
+            assert_eq!((0..5).map(|row| some.amounts.get(row)).collect::<Vec<_>>(), [-7, 0, 5, 0, 0]);
+            let counted = some.counted.unwrap();
+            assert_eq!(
+                (counted.iter().collect::<Vec<_>>(), some.beyond),
+                (vec![true, true, true, true, false], vec![1, 3])
+            );
+        }
+        assert!(Amounts::default().of(std::iter::empty()).counted.is_none());
+    }
+}

@@ -592,3 +592,32 @@ fn corrections_are_looked_at_again_where_some_may_change_nothing() {
         assert_eq!(is_normalized(&query), expected, "{query}");
     }
 }
+
+#[test]
+fn where_rows_stand_is_not_asked_for_sums_of_others_at_once() {
+    let asks = |query: &str| plan_text(query).contains("Position");
+    let query = |call: &str, clauses: &str| {
+        format!("SELECT {call} OVER (UNION f PARTITION BY origin ORDER BY ts {clauses}) AS n FROM s")
+    };
+    let hour = "ROWS_RANGE BETWEEN 1h PRECEDING AND 1s FOLLOWING INSTANCE_NOT_IN_WINDOW";
+    let (sum, all) =
+        (query("sum(delay)", hour), "ROWS_RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW INSTANCE_NOT_IN_WINDOW");
+    let rows = "ROWS BETWEEN 9 PRECEDING AND CURRENT ROW INSTANCE_NOT_IN_WINDOW";
+    let whole = "ROWS_RANGE BETWEEN 1h PRECEDING AND CURRENT ROW";
+    let results = "FROM (SELECT *, sum(delay) OVER (ORDER BY ts) AS a FROM s)";
+    for (query, expected) in [
+        (sum.clone() + " EMIT EAGER", false),
+        (query("avg(delay) FILTER (WHERE delay > 1)", hour) + " EMIT EAGER", false),
+        (query("count(*)", hour) + " EMIT EAGER", false),
+        (sum.clone(), true),
+        (query("first_value(delay)", hour) + " EMIT EAGER", true),
+        (query("sum(DISTINCT delay)", hour) + " EMIT EAGER", true),
+        (query("sum(delay)", &format!("{hour} MAXSIZE 5")) + " EMIT EAGER", true),
+        (query("sum(delay)", all) + " EMIT EAGER", true),
+        (query("sum(delay)", rows) + " EMIT EAGER", true),
+        (query("sum(delay)", whole) + " EMIT EAGER", true),
+        (sum.replace("SELECT", "SELECT a,").replace("FROM s", results) + " EMIT EAGER", true),
+    ] {
+        assert_eq!(asks(&query), expected, "{query}");
+    }
+}
