@@ -9,6 +9,9 @@ use thalweg_memory::{
 
 use super::entry::{Arrived, At, Entry};
 
+/// The memory of so many rows at most stays when all leave.
+const ROOM: usize = 1024;
+
 /// Rows that are kept, in the order in which they were put: what is known of each, in columns, so that who asks for times alone reads nothing
 /// else.
 #[derive(Debug, Default)]
@@ -92,6 +95,16 @@ impl Entries {
         self.at.extend((rows.at.row..rows.at.row + count as u32).map(|row| At { row, ..rows.at }));
     }
 
+    /// Puts rows behind the others.
+    pub fn put_rows(&mut self, rows: &[Entry]) {
+        // A column at a time: all of a row lies together, and need not be written together.
+        self.times.extend(rows.iter().map(|row| row.time));
+        self.positions.extend(rows.iter().map(|row| row.position));
+        self.keys.extend(rows.iter().map(|row| row.key));
+        self.ranks.extend(rows.iter().map(|row| row.rank));
+        self.at.extend(rows.iter().map(|row| row.at));
+    }
+
     /// Puts some of other rows behind these.
     pub fn put_some(&mut self, others: &Self, rows: Range<usize>) {
         self.times.extend_from_slice(&others.times[rows.clone()]);
@@ -163,10 +176,13 @@ impl Entries {
         self.truncate(stay);
     }
 
-    /// All of them leave.
+    /// All of them leave; where they are many, with the memory that they took.
     pub fn take(&mut self) -> Vec<Entry> {
-        let all = self.iter().collect();
-        self.truncate(0);
+        let all: Vec<Entry> = self.iter().collect();
+        match all.len() > ROOM {
+            true => *self = Self::default(),
+            false => self.truncate(0),
+        }
         all
     }
 
@@ -184,18 +200,6 @@ impl Entries {
             + (self.keys.capacity() + self.ranks.capacity()) * size_of::<u32>()
             + self.at.capacity() * size_of::<At>()
             + self.parts.capacity() * size_of::<(i64, i64)>()
-    }
-}
-
-impl Extend<Entry> for Entries {
-    fn extend<I: IntoIterator<Item = Entry>>(&mut self, rows: I) {
-        for Entry { time, position, key, rank, at } in rows {
-            self.times.push(time);
-            self.positions.push(position);
-            self.keys.push(key);
-            self.ranks.push(rank);
-            self.at.push(at);
-        }
     }
 }
 
@@ -225,7 +229,7 @@ mod tests {
             let all = rows(random, count, disorder);
             let end = random.random_range(-5..600);
             let mut entries = Entries::default();
-            entries.extend(all.iter().copied());
+            entries.put_rows(&all);
             let (mut given, mut taken) = (Vec::new(), Entries::default());
             let earliest = entries.leave_before(end, |rows, some| {
                 given.extend(rows.some(some.clone()));
@@ -238,7 +242,7 @@ mod tests {
             let odd: Vec<Entry> =
                 stay.iter().filter(|row| row.key % 2 == 1).map(|row| Entry { key: 3, ..*row }).collect();
             assert_eq!(entries.take(), stay, "seed {seed}");
-            entries.extend(stay);
+            entries.put_rows(&stay);
             entries.retain(|row| std::mem::replace(&mut row.key, 3) % 2 == 1);
             assert_eq!(entries.take(), odd, "seed {seed}");
         }

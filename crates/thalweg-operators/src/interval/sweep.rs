@@ -168,7 +168,7 @@ impl Sweep {
 
     /// Takes rows, which may be seen.
     pub fn put(&mut self, due: &mut Due) {
-        self.put_some(|rows| rows.extend(due.iter().copied()));
+        self.put_some(|rows| due.pieces().iter().for_each(|piece| rows.put_rows(piece)));
         due.clear();
     }
 

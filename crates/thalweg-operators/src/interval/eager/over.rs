@@ -182,7 +182,7 @@ impl EagerOver {
         let Some(sweep) = sweep.as_mut().filter(|sweep| sweep.is_on() || !sweep.rows().is_empty()) else {
             return Ok(());
         };
-        sweep.give_waiting(reached.0, |entry| self.pending.extend([entry]));
+        sweep.give_waiting(reached.0, |entry| self.pending.put_rows(&[entry]));
         sweep.end(due);
         self.over.append()
     }
