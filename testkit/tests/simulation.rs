@@ -144,12 +144,15 @@ const QUERIES: &[&str] = &[
        ROWS_RANGE BETWEEN 1m PRECEDING AND CURRENT ROW) EMIT EAGER",
     "SELECT a.n, b.n, b.t FROM s a FULL JOIN s b ON a.k = b.k AND a.n % 5 = b.n % 3
        AND b.ts BETWEEN a.ts - INTERVAL '90' SECOND AND a.ts + INTERVAL '20' SECOND EMIT EAGER",
+    "SELECT k, n, sum(n) OVER w, count(*) OVER w, avg(n) OVER w FROM s WINDOW w AS (
+       UNION (SELECT ts, k, -n AS n FROM s WHERE n % 3 = 0) PARTITION BY k ORDER BY ts
+       ROWS_RANGE BETWEEN 1m PRECEDING AND 10s FOLLOWING INSTANCE_NOT_IN_WINDOW) EMIT EAGER",
 ];
 
 /// The queries, by number.
-const ALL: [usize; 38] = [
+const ALL: [usize; 39] = [
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30,
-    31, 32, 33, 34, 35, 36, 37,
+    31, 32, 33, 34, 35, 36, 37, 38,
 ];
 
 /// What a query ends with whose results come out at once, and are corrected.
