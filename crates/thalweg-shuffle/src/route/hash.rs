@@ -1,8 +1,14 @@
 //! By the hash of a key.
 
-use arrow_array::ArrayRef;
+use arrow_array::{Array, ArrayRef, cast::AsArray, types::Int64Type};
 use thalweg_core::{Batch, KeyGroup, KeyGroups, Result};
-use thalweg_memory::kernels::hash::hash_columns;
+use thalweg_memory::{
+    kernels::{
+        hash::{hash_columns, hash_numbers},
+        select::BLOCK,
+    },
+    simd::Level,
+};
 
 use super::{Destinations, Route};
 
@@ -115,20 +121,38 @@ impl ByKeyGroup {
     ///
     /// Errors: what the key's type gives where it cannot be hashed.
     pub fn owners(&self, batch: &Batch) -> Result<Vec<u32>> {
-        let owner = |hash: &u64| self.owners[self.groups.of(*hash).0 as usize];
-        Ok(hashes(batch, &self.keys)?.iter().map(owner).collect())
+        self.of_each(batch, |_| {})
     }
 
     /// Routes as [`Route::route`] does, and adds the rows of each group to a count.
     ///
     /// Errors: what the key's type gives where it cannot be hashed.
     pub fn route_and_count(&self, batch: &Batch, rows: &mut [u32]) -> Result<Destinations> {
-        let owner = |hash: &u64| {
+        self.of_each(batch, |group| rows[group] += 1).map(Destinations::One)
+    }
+
+    /// Who has the group of each selected row, of which somebody is told.
+    #[inline]
+    fn of_each(&self, batch: &Batch, mut tell: impl FnMut(usize)) -> Result<Vec<u32>> {
+        let mut owners = Vec::with_capacity(batch.len());
+        let mut owner = |hash: &u64| {
             let group = self.groups.of(*hash).0 as usize;
-            rows[group] += 1;
+            tell(group);
             self.owners[group]
         };
-        Ok(Destinations::One(hashes(batch, &self.keys)?.iter().map(owner).collect()))
+        match number_keys(batch, &self.keys) {
+            None => owners.extend(hashes(batch, &self.keys)?.iter().map(owner)),
+            // What a block hashes to need not leave the nearest cache.
+            Some(numbers) => {
+                let (level, mut room) = (Level::best(), [0; BLOCK]);
+                for numbers in numbers.chunks(BLOCK) {
+                    let hashes = &mut room[..numbers.len()];
+                    hash_numbers(level, numbers, hashes);
+                    owners.extend(hashes.iter().map(&mut owner));
+                }
+            }
+        }
+        Ok(owners)
     }
 }
 
@@ -140,6 +164,13 @@ impl Route for ByKeyGroup {
     fn route(&mut self, batch: &Batch) -> Result<Destinations> {
         self.owners(batch).map(Destinations::One)
     }
+}
+
+/// The keys of a batch without a selection, if they are such numbers as most are.
+fn number_keys<'a>(batch: &'a Batch, keys: &[usize]) -> Option<&'a [i64]> {
+    let [key] = keys else { return None };
+    let numbers = batch.column(*key).as_primitive_opt::<Int64Type>()?;
+    (batch.selection().is_none() && numbers.null_count() == 0).then_some(numbers.values())
 }
 
 /// The hash of each selected row's key.
