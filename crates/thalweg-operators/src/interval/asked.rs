@@ -14,7 +14,7 @@ use super::{
     blocks::can_merge,
     entry::{At, Entry},
     frame::{Frame, Hole},
-    kept::Kept,
+    kept::{Kept, Places},
     layout::Layout,
     over::OverInput,
     paired::Paired,
@@ -295,13 +295,17 @@ impl Asked {
         }
         let rows: Vec<At> = all[some.clone()].iter().map(|entry| entry.at).collect();
         let amounts = |kind: &Kind| {
-            if kind.is_of_times { Ok(first_of_times(all, some.clone())) } else { self.amounts_of(kind, kept, &rows) }
+            if kind.is_of_times {
+                Ok(first_of_times(all, some.clone()))
+            } else {
+                self.amounts_of(kind, kept, rows[..].into())
+            }
         };
         self.kinds.iter().map(amounts).collect()
     }
 
     /// What rows add to one of the running totals, which is none of times.
-    pub fn amounts_of(&self, kind: &Kind, kept: &Kept, rows: &[At]) -> Result<Amounts> {
+    pub fn amounts_of(&self, kind: &Kind, kept: &Kept, rows: Places<'_>) -> Result<Amounts> {
         let (arguments, filter) = gathered(&kind.columns, kept, rows)?;
         self.totals(kind.call)?.amounts(&arguments, filter.as_ref(), rows.len())
     }
@@ -327,7 +331,7 @@ impl Asked {
 
     /// Arguments and filter of an aggregate for these rows.
     pub fn gathered(&self, call: usize, kept: &Kept, rows: &[At]) -> Result<(Vec<ArrayRef>, Option<BooleanArray>)> {
-        gathered(&self.layout.calls[call], kept, rows)
+        gathered(&self.layout.calls[call], kept, rows.into())
     }
 }
 
@@ -352,10 +356,10 @@ fn counts_times(inputs: &[OverInput], call: usize) -> bool {
 fn gathered(
     (arguments, filter): &(Vec<usize>, Option<usize>),
     kept: &Kept,
-    rows: &[At],
+    rows: Places<'_>,
 ) -> Result<(Vec<ArrayRef>, Option<BooleanArray>)> {
-    let arguments = arguments.iter().map(|column| kept.gather(*column, rows)).collect::<Result<Vec<_>>>()?;
-    let filter = filter.map(|column| kept.gather(column, rows)).transpose()?;
+    let arguments = arguments.iter().map(|column| kept.gather_all(*column, rows)).collect::<Result<Vec<_>>>()?;
+    let filter = filter.map(|column| kept.gather_all(column, rows)).transpose()?;
     Ok((arguments, filter.map(|mask| mask.as_boolean().clone())))
 }
 

@@ -35,6 +35,13 @@ pub struct Times {
     pub bounds: Option<(i64, i64)>,
 }
 
+impl Times {
+    /// These event times.
+    pub fn of(values: ScalarBuffer<i64>) -> Self {
+        Self { bounds: bounds(Level::best(), &values), values }
+    }
+}
+
 /// The rows of a batch that are on time.
 pub struct OnTime {
     /// These rows.
@@ -120,8 +127,7 @@ impl Input {
         if times.null_count() > 0 && batch.rows().any(|row| times.is_null(row)) {
             return Err(Error::bug("a row has no event time"));
         }
-        let values = of_selected(batch, times.values());
-        Ok(Times { bounds: bounds(Level::best(), &values), values })
+        Ok(Times::of(of_selected(batch, times.values())))
     }
 
     /// Times and positions of the selected rows, of which the times may be known.

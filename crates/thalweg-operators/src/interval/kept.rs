@@ -139,7 +139,7 @@ impl Kept {
         }
         macro_rules! values {
             ($native:ty) => {
-                self.values::<$native>(column, rows)
+                Buffer::from_vec(self.values::<$native>(column, rows))
             };
         }
         let values = match of_first.values {
@@ -154,18 +154,48 @@ impl Kept {
         Ok(make_array(data.nulls(self.nulls(column, rows)).build()?))
     }
 
+    /// The same for rows of which many lie behind each other.
+    ///
+    /// Errors: as [`gather`](Self::gather).
+    pub fn gather_all(&self, column: usize, rows: Places<'_>) -> Result<ArrayRef> {
+        let Places { some, runs } = rows;
+        let Some(first) = runs.first() else { return self.gather(column, some) };
+        let of = |run: &Run| &self.batches[run.first.batch as usize].columns[column];
+        let kind = &of(first).array;
+        macro_rules! values {
+            ($native:ty) => {{
+                let mut values = if some.is_empty() { Vec::new() } else { self.values::<$native>(column, some) };
+                values.reserve(rows.len() - some.len());
+                for run in runs {
+                    let all = of(run).values::<$native>().unwrap_or_default();
+                    values.extend_from_slice(&all[run.first.row as usize..][..run.rows]);
+                }
+                Buffer::from_vec(values)
+            }};
+        }
+        let has_nulls = runs.iter().any(|run| of(run).array.nulls().is_some()) || self.nulls(column, some).is_some();
+        let values = match of(first).values {
+            _ if has_nulls || kind.is_empty() => return self.gather(column, &rows.each()),
+            Some((4, _)) => values!(u32),
+            Some((8, _)) => values!(u64),
+            _ => return self.gather(column, &rows.each()),
+        };
+        let data = kind.slice(0, 0).to_data().into_builder().offset(0).len(rows.len()).buffers(vec![values]);
+        Ok(make_array(data.nulls(None).build()?))
+    }
+
     /// Whether these are so few that to look at all batches would take longer than to look each row up.
     fn are_few(&self, rows: &[At]) -> bool {
         rows.len() < self.batches.len()
     }
 
     /// The values of rows in a column in which all have so many bytes.
-    fn values<T: ArrowNativeType>(&self, column: usize, rows: &[At]) -> Buffer {
+    fn values<T: ArrowNativeType>(&self, column: usize, rows: &[At]) -> Vec<T> {
         if self.are_few(rows) {
             let value = |at: &At| {
                 self.batches[at.batch as usize].columns[column].values::<T>().unwrap_or_default()[at.row as usize]
             };
-            return Buffer::from_vec(rows.iter().map(value).collect::<Vec<T>>());
+            return rows.iter().map(value).collect();
         }
         let columns = self.batches.iter().map(|slot| slot.columns.get(column));
         let batches: Vec<&[T]> = columns.map(|column| column.and_then(Column::values).unwrap_or_default()).collect();
@@ -174,11 +204,11 @@ impl Kept {
             for Run { first, rows } in runs(rows) {
                 values.extend_from_slice(&batches[first.batch as usize][first.row as usize..][..rows]);
             }
-            return Buffer::from_vec(values);
+            return values;
         }
         let value = |at: &At| batches[at.batch as usize][at.row as usize];
         if self.bytes <= CACHED {
-            return Buffer::from_vec(rows.iter().map(value).collect::<Vec<T>>());
+            return rows.iter().map(value).collect();
         }
         let values = rows.iter().enumerate().map(|(number, at)| {
             if let Some(next) = rows.get(number + AHEAD) {
@@ -186,7 +216,7 @@ impl Kept {
             }
             value(at)
         });
-        Buffer::from_vec(values.collect::<Vec<T>>())
+        values.collect()
     }
 
     /// Which rows have a value in a column, if not all.
@@ -307,9 +337,43 @@ impl Released {
 }
 
 /// Rows that lie behind each other.
-struct Run {
-    first: At,
-    rows: usize,
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// The first of them.
+    pub first: At,
+    /// How many there are.
+    pub rows: usize,
+}
+
+/// Where the values of rows lie: of each of some, and then of those of some runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// Those that come first.
+    pub some: &'a [At],
+    /// The others.
+    pub runs: &'a [Run],
+}
+
+impl<'a> From<&'a [At]> for Places<'a> {
+    fn from(some: &'a [At]) -> Self {
+        Self { some, runs: &[] }
+    }
+}
+
+impl Places<'_> {
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.some.len() + self.runs.iter().map(|run| run.rows).sum::<usize>()
+    }
+
+    /// One after the other.
+    fn each(&self) -> Vec<At> {
+        let of_run = |run: &Run| {
+            let Run { first, rows } = *run;
+            (first.row..first.row + rows as u32).map(move |row| At { row, ..first })
+        };
+        self.some.iter().copied().chain(self.runs.iter().flat_map(of_run)).collect()
+    }
 }
 
 /// The runs of which some rows are, in their order.

@@ -22,7 +22,7 @@ pub fn append(
     kept: &mut Kept,
 ) -> Result<()> {
     let (keys, times, places): (Vec<u32>, Vec<i64>, Vec<At>) = rows.collect();
-    let amounts = asked.kinds.iter().map(|kind| asked.amounts_of(kind, kept, &places));
+    let amounts = asked.kinds.iter().map(|kind| asked.amounts_of(kind, kept, places[..].into()));
     lines.append_light(&keys, &times, &amounts.collect::<Result<Vec<_>>>()?);
     kept.release_all(places);
     Ok(())

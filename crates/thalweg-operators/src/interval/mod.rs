@@ -18,11 +18,12 @@
 //! * [`spoilt`]: how many results lack rows that came too late
 //! * [`pairs`]: what pairs of rows are made of, and [`paired`]: aggregates over them
 //! * [`places`]: where results stand among those of all instances
-//! * [`entry`]: what is known of one row, and [`entries`] of many
+//! * [`entry`]: what is known of one row, [`entries`] of many, and [`columns`] of those that did not come together
 
 pub mod asked;
 pub mod blocks;
 pub mod chunk;
+pub mod columns;
 pub mod due;
 pub mod eager;
 pub mod entries;

@@ -10,6 +10,7 @@ mod told;
 
 use std::{ops::Range, sync::Arc};
 
+use arrow_buffer::ScalarBuffer;
 use arrow_schema::{DataType, SchemaRef};
 use faults::{Faults, set_aside};
 use thalweg_core::{
@@ -21,10 +22,10 @@ use super::{
     asked::{Asked, Looked},
     chunk::Chunk,
     due::Due,
-    entries::Entries,
+    entries::{Entries, Piece},
     entry::{Arrived, At, BASE, Entry},
     frame::{Frame, Spared},
-    input::{Arrivals, Input, OnTime},
+    input::{Arrivals, Input, OnTime, Times},
     kept::{Kept, hashes},
     light,
     lines::{Before, Lines},
@@ -434,7 +435,7 @@ impl Over {
         if lines.is_sparse(waiting) {
             let mut is_wanted: Vec<bool> = (0..lines.keys() as u32).map(|key| past.has(key)).collect();
             members.iter().chain(bases.iter()).for_each(|entry| is_wanted[entry.key as usize] = true);
-            swept.iter().flat_map(|swept| swept.keys()).for_each(|key| is_wanted[*key as usize] = true);
+            swept.into_iter().flat_map(Entries::keys).for_each(|key| is_wanted[*key as usize] = true);
             faults.keys().for_each(|key| is_wanted[key as usize] = true);
             let moved = lines.forget_keys(|key| is_wanted[key as usize]);
             past.renumber(&moved);
@@ -445,7 +446,7 @@ impl Over {
             };
             members.retain(renumber);
             bases.retain(renumber);
-            sweep.iter_mut().for_each(|sweep| sweep.retain(renumber));
+            sweep.iter_mut().for_each(|sweep| sweep.renumber(&moved));
         }
         Ok(lag)
     }
@@ -512,7 +513,9 @@ impl Over {
         if batch.is_empty() {
             return Ok(None);
         }
-        let arrivals = self.inputs[number].input.arrivals(&batch, times)?;
+        let input = &self.inputs[number].input;
+        let (arrivals, is_own) = (input.arrivals(&batch, times)?, batch.selection().is_some());
+        let are_own = [is_own, is_own || input.position.is_none()];
         let keys = self.lines.encoder().encode(&values.keys, values.count)?;
         let keys = self.lines.number(&keys, values.count);
         let keyed = (values, &self.inputs[number].input.keys[..]);
@@ -520,7 +523,7 @@ impl Over {
         let uses = own.len() + if is_seen { batch.len() } else { 0 };
         let batch = self.kept.keep(columns, uses);
         let rank = if is_base { BASE } else { number as u32 };
-        Ok(Some(Taken { bases: own, is_seen, batch, keys, arrivals, rank }))
+        Ok(Some(Taken { bases: own, is_seen, batch, keys: keys.into(), arrivals, are_own, rank }))
     }
 }
 
@@ -531,15 +534,39 @@ pub(super) struct Taken {
     /// Whether others see them.
     pub is_seen: bool,
     batch: u32,
-    keys: Vec<u32>,
+    keys: ScalarBuffer<u32>,
     arrivals: Arrivals,
+    /// Whether times, and positions, are in memory that nobody else waits for.
+    are_own: [bool; 2],
     rank: u32,
 }
 
 impl Taken {
-    /// The earliest and the latest of their times.
-    pub fn bounds(&self) -> Option<(i64, i64)> {
-        self.arrivals.times.bounds
+    /// Some of them, to be kept.
+    pub fn piece(&self, rows: Range<usize>) -> Option<Piece> {
+        let Arrivals { times, positions } = &self.arrivals;
+        let some = |values: &ScalarBuffer<i64>, is_own: bool| match is_own {
+            true => values.slice(rows.start, rows.len()),
+            false => values[rows.clone()].to_vec().into(),
+        };
+        let values = some(&times.values, self.are_own[0]);
+        let times = match rows.len() == times.values.len() {
+            true => Times { values, bounds: times.bounds },
+            false => Times::of(values),
+        };
+        let arrivals = Arrivals { times, positions: some(positions, self.are_own[1]) };
+        let at = At { batch: self.batch, row: rows.start as u32 };
+        Piece::new(arrivals, self.keys.slice(rows.start, rows.len()), self.rank, at)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// They wait in a sweep, if it takes them.
+    pub fn wait_in(&self, sweep: Option<&mut Sweep>) -> bool {
+        sweep.is_some_and(|sweep| sweep.take_arrived(self.count(), || self.piece(0..self.count())))
     }
 
     /// What is known of them.
@@ -561,10 +588,8 @@ impl Operator for Over {
 
     fn on_batch(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         if let Some(arrived) = self.arrive(port, batch, out)? {
-            let rows = arrived.rows();
-            if arrived.is_seen && !self.sweep.as_mut().is_some_and(|sweep| sweep.take_arrived(&rows, arrived.bounds()))
-            {
-                self.members.put(&rows);
+            if arrived.is_seen && !arrived.wait_in(self.sweep.as_mut()) {
+                self.members.put(&arrived.rows());
             }
             self.bases.put(&arrived.rows().slice(arrived.bases.clone()));
         }

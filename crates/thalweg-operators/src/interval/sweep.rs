@@ -20,9 +20,9 @@ use super::{
     asked::Asked,
     chunk::Chunk,
     due::Due,
-    entries::Entries,
-    entry::{Arrived, Entry},
-    kept::{Kept, Released},
+    entries::{Entries, Leaving, Piece},
+    entry::Entry,
+    kept::{Kept, Places, Released},
     line::Line,
     words::{Patience, Words, bits},
 };
@@ -175,24 +175,25 @@ impl Sweep {
     /// Takes rows which are put behind those that are here, and may be seen.
     pub fn put_some(&mut self, put: impl FnOnce(&mut Entries)) {
         let before = self.rows.len();
-        put(&mut self.rows);
+        let bounds = self.rows.put_all(put);
         self.grown += self.rows.len() - before;
-        if let Some((earliest, latest)) = self.rows.bounds_from(before) {
+        if let Some((earliest, latest)) = bounds {
             self.span.widen(earliest, latest);
         }
     }
 
-    /// Takes rows as they arrive, between these times, which nobody sees until time has passed them; whether it did. They are not taken where
+    /// Takes so many rows as they arrive, which nobody sees until time has passed them; whether it did. They are not taken where
     /// more rows wait than these are, since all are looked through each time.
-    pub fn take_arrived(&mut self, rows: &Arrived<'_>, bounds: Option<(i64, i64)>) -> bool {
-        if !self.is_on || self.left > rows.count() || self.waiting + rows.count() > MOST {
+    pub fn take_arrived(&mut self, count: usize, rows: impl FnOnce() -> Option<Piece>) -> bool {
+        if !self.is_on || self.left > count || self.waiting + count > MOST {
             return false;
         }
-        if let Some((earliest, latest)) = bounds {
+        if let Some(piece) = rows() {
+            let (earliest, latest) = piece.bounds();
             self.span.widen(earliest, latest);
+            self.rows.put(piece);
         }
-        self.rows.put(rows);
-        (self.grown, self.waiting) = (self.grown + rows.count(), self.waiting + rows.count());
+        (self.grown, self.waiting) = (self.grown + count, self.waiting + count);
         true
     }
 
@@ -271,22 +272,29 @@ impl Sweep {
         let of = shape.of_time + shape.of_key;
         // Those of a key are nearly in order as they come, unless it has many within lateness.
         seen.clear();
-        let known = rows.keys().iter().zip(rows.times());
-        if *waiting == 0 {
-            seen.extend(shape.words(known, 0, of_seen));
-        } else {
-            parts.clear();
-            bounds_of_parts(Level::best(), rows.times(), parts);
-            let all = rows.keys().chunks(PART).zip(rows.times().chunks(PART)).zip((0..).step_by(PART));
-            for ((earliest, latest), ((keys, times), first)) in parts.iter().zip(all) {
-                let words = shape.words(keys.iter().zip(times), first, of_seen);
-                // As a rule time has passed all of them, or none.
-                if *latest < end {
-                    seen.extend(words);
-                } else if *earliest < end {
-                    seen.extend(words.zip(times).filter(|(_, time)| **time < end).map(|(word, _)| word));
+        let mut first = 0;
+        for part in rows.parts() {
+            let words = shape.words(part.keys.iter().zip(part.times), first, of_seen);
+            // As a rule time has passed all of them, or none.
+            match part.bounds {
+                _ if *waiting == 0 => seen.extend(words),
+                Some((_, latest)) if latest < end => seen.extend(words),
+                Some((earliest, _)) if earliest >= end => {}
+                _ => {
+                    parts.clear();
+                    bounds_of_parts(Level::best(), part.times, parts);
+                    let all = part.keys.chunks(PART).zip(part.times.chunks(PART)).zip((first..).step_by(PART));
+                    for ((earliest, latest), ((keys, times), first)) in parts.iter().zip(all) {
+                        let words = shape.words(keys.iter().zip(times), first, of_seen);
+                        if *latest < end {
+                            seen.extend(words);
+                        } else if *earliest < end {
+                            seen.extend(words.zip(times).filter(|(_, time)| **time < end).map(|(word, _)| word));
+                        }
+                    }
                 }
             }
+            first += part.times.len();
         }
         let sorted = seen.sort_nearly(&mut patience[0], of_seen, of, shape.of_key);
         if *waiting > 0 {
@@ -294,9 +302,11 @@ impl Sweep {
         }
         *left = *waiting;
         // They are read as they lie, and only what they add is put in order.
+        let (some, runs) = rows.places();
+        let places = Places { some, runs: &runs };
         let amounts = asked.kinds.iter().map(|kind| match sorted.is_empty() {
             true => Ok(Default::default()),
-            false => Ok(asked.amounts_of(kind, kept, rows.at())?.of(sorted.iter().map(number(of_seen)))),
+            false => Ok(asked.amounts_of(kind, kept, places)?.of(sorted.iter().map(number(of_seen)))),
         });
         line.fill(sorted.iter().map(|word| (word >> of_seen) as i64), &amounts.collect::<Result<Vec<_>>>()?);
         looked.clear();
@@ -319,13 +329,16 @@ impl Sweep {
         }
         self.grown = 0;
         let mut released = Released::default();
-        let oldest = self.rows.leave_before(end, |rows, some| {
-            let some = &rows.at()[some];
-            let batch = some.first().map_or(0, |at| at.batch);
-            // As a rule they came together.
-            match some.iter().fold(0, |others, at| others | at.batch ^ batch) {
-                0 => released.put_some(batch, some.len(), kept),
-                _ => some.iter().for_each(|at| released.put(*at, kept)),
+        let oldest = self.rows.leave_before(end, |leaving| match leaving {
+            Leaving::Piece(piece) => released.put_some(piece.place().first.batch, piece.len(), kept),
+            Leaving::Others(rows, some) => {
+                let some = &rows.at()[some];
+                let batch = some.first().map_or(0, |at| at.batch);
+                // As a rule they came together.
+                match some.iter().fold(0, |others, at| others | at.batch ^ batch) {
+                    0 => released.put_some(batch, some.len(), kept),
+                    _ => some.iter().for_each(|at| released.put(*at, kept)),
+                }
             }
         });
         let oldest = oldest.map_or(end, |oldest| oldest.min(end));
@@ -339,6 +352,11 @@ impl Sweep {
     pub fn retain(&mut self, keep: impl FnMut(&mut Entry) -> bool) {
         self.rows.retain(keep);
         self.stay(i64::MIN);
+    }
+
+    /// Gives each key the number that it has now.
+    pub fn renumber(&mut self, numbers: &[u32]) {
+        self.rows.renumber(numbers);
     }
 
     /// Rows have left, all of those before `end` among them.
@@ -360,25 +378,34 @@ impl Sweep {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::entry::At, *};
+    use super::{
+        super::{
+            entry::At,
+            input::{Arrivals, Times},
+        },
+        *,
+    };
+
+    fn piece() -> Option<Piece> {
+        let times: Vec<i64> = (0..8).collect();
+        let arrivals = Arrivals { times: Times::of(times.clone().into()), positions: times.into() };
+        Piece::new(arrivals, vec![0; 8].into(), 1, At { batch: 0, row: 0 })
+    }
 
     #[test]
     fn rows_are_taken_as_long_as_no_more_are_left_and_those_that_time_has_passed_are_not() {
         let mut sweep = Sweep::new();
-        let times: Vec<i64> = (0..8).collect();
-        let at = At { batch: 0, row: 0 };
-        let rows = Arrived { times: &times, positions: &times, keys: &[0; 8], rank: 1, at };
-        assert!(sweep.take_arrived(&rows, Some((0, 7))) && sweep.take_arrived(&rows, Some((0, 7))));
+        assert!(sweep.take_arrived(8, piece) && sweep.take_arrived(8, piece));
         sweep.left = 9;
-        assert!(!sweep.take_arrived(&rows, Some((0, 7))));
+        assert!(!sweep.take_arrived(8, piece));
         sweep.count_waiting(6);
         assert_eq!((sweep.waiting(), sweep.passed(), sweep.arrived()), (4, 12, 0));
-        assert!(sweep.take_arrived(&rows, Some((0, 7))));
+        assert!(sweep.take_arrived(8, piece));
         let mut given = Vec::new();
         sweep.give_waiting(6, |entry| given.push(entry.time));
         assert_eq!(given, [6, 7].repeat(3));
         assert_eq!((sweep.waiting(), sweep.rows().len()), (0, 18));
-        assert!((0..9).any(|_| !sweep.take_arrived(&rows, Some((0, 7)))), "there is a bound");
+        assert!((0..9).any(|_| !sweep.take_arrived(8, piece)), "there is a bound");
     }
 
     #[test]

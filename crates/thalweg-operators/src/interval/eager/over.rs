@@ -197,7 +197,7 @@ impl EagerOver {
         }
         sweep.put(due);
         sweep.put_some(|rows| {
-            pending.leave_before(reached.0, |others, some| rows.put_some(others, some));
+            pending.leave_before(reached.0, |leaving| rows.put_leaving(leaving));
         });
         if ready.is_empty() && sweep.passed() <= COUNTED * sweep.waiting() {
             // Nobody looks at them, which would tell.
@@ -214,7 +214,7 @@ impl EagerOver {
             Timestamp::MAX => self.pending.take(),
             end => {
                 let mut rows = Vec::new();
-                self.pending.leave_before(end.0, |all, some| rows.extend(all.some(some)));
+                self.pending.leave_before(end.0, |leaving| leaving.put_to(&mut rows));
                 rows
             }
         };
@@ -295,7 +295,7 @@ impl EagerOver {
         self.over.sweep.iter().for_each(|_| self.over.lines.pass(come));
         self.expires = true;
         let Self { unanswered, over, .. } = self;
-        unanswered.leave_before(end, |rows, some| over.ready.extend(rows.some(some)));
+        unanswered.leave_before(end, |leaving| leaving.put_to(&mut over.ready));
         if next.is_empty() && self.sweeps() {
             if self.sweep_up()? {
                 return Ok(());
@@ -458,23 +458,18 @@ impl EagerOver {
             let mut is_wanted: Vec<bool> = (0..over.lines.keys() as u32).map(|key| over.past.has(key)).collect();
             let Self { pending, unanswered, put_off, stale, begun, .. } = self;
             let others = [put_off, stale, begun];
-            let in_columns = swept.into_iter().chain([&*pending, &*unanswered]).flat_map(Entries::keys);
+            let kept = swept.into_iter().chain([&*pending, &*unanswered]).flat_map(Entries::keys);
             let in_rows = answers.iter().chain(others.iter().flat_map(|rows| rows.iter())).map(|entry| &entry.key);
-            in_columns.chain(in_rows).for_each(|key| is_wanted[*key as usize] = true);
+            kept.chain(in_rows).for_each(|key| is_wanted[*key as usize] = true);
             over.faults.keys().for_each(|key| is_wanted[key as usize] = true);
             let moved = over.lines.forget_keys(|key| is_wanted[key as usize]);
             over.past.renumber(&moved);
             over.faults.renumber(&moved);
             answers.renumber(&moved);
             let in_rows = others.into_iter().flatten().map(|entry| &mut entry.key);
-            let in_columns = [pending, unanswered].into_iter().flat_map(Entries::keys_mut);
-            in_columns.chain(in_rows).for_each(|key| *key = moved[*key as usize]);
-            over.sweep.iter_mut().for_each(|sweep| {
-                sweep.retain(|entry| {
-                    entry.key = moved[entry.key as usize];
-                    true
-                });
-            });
+            in_rows.for_each(|key| *key = moved[*key as usize]);
+            [pending, unanswered].into_iter().for_each(|rows| rows.renumber(&moved));
+            over.sweep.iter_mut().for_each(|sweep| sweep.renumber(&moved));
         }
         Ok(lag)
     }
@@ -496,15 +491,12 @@ impl Operator for EagerOver {
             faults.check(self.answers.iter().copied().chain(self.unanswered.iter()), asked.computed())?;
         }
         if let Some(arrived) = arrived {
-            let (rows, first) = (arrived.rows(), self.unanswered.len());
-            self.unanswered.put(&rows.slice(arrived.bases.clone()));
-            faults.check(self.unanswered.some(first..self.unanswered.len()), asked.computed())?;
-            self.come += rows.count();
-            if arrived.is_seen {
-                let sweep = &mut self.over.sweep;
-                if !sweep.as_mut().is_some_and(|sweep| sweep.take_arrived(&rows, arrived.bounds())) {
-                    self.pending.put(&rows);
-                }
+            let bases = arrived.rows().slice(arrived.bases.clone());
+            faults.check(bases.entries(), asked.computed())?;
+            arrived.piece(arrived.bases.clone()).into_iter().for_each(|bases| self.unanswered.put(bases));
+            self.come += arrived.count();
+            if arrived.is_seen && !arrived.wait_in(self.over.sweep.as_mut()) {
+                arrived.piece(0..arrived.count()).into_iter().for_each(|rows| self.pending.put(rows));
             }
             self.over.tell_spoilt(self.settled, false, out);
         }
