@@ -307,7 +307,7 @@ impl Asked {
     /// What rows add to one of the running totals, which is none of times.
     pub fn amounts_of(&self, kind: &Kind, kept: &Kept, rows: Places<'_>) -> Result<Amounts> {
         let (arguments, filter) = gathered(&kind.columns, kept, rows)?;
-        self.totals(kind.call)?.amounts(&arguments, filter.as_ref(), rows.len())
+        self.totals(kind.call)?.amounts(&arguments, filter.as_ref(), rows.count())
     }
 
     /// Whether all that is asked for are totals over rows within a span of time, so that these may be sorted whenever they are looked at.

@@ -47,7 +47,7 @@ impl Piece {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.times.len()
     }
 
@@ -58,7 +58,7 @@ impl Piece {
 
     /// Where their values lie.
     pub fn place(&self) -> Run {
-        Run { first: self.at, rows: self.len() }
+        Run { first: self.at, rows: self.count() }
     }
 
     /// What is known of them.
@@ -189,7 +189,7 @@ impl Entries {
     pub fn count_from(&self, end: i64) -> usize {
         let count = |piece: &Piece| match piece.bounds {
             (_, latest) if latest < end => 0,
-            (earliest, _) if earliest >= end => piece.len(),
+            (earliest, _) if earliest >= end => piece.count(),
             _ => piece.times.iter().filter(|time| **time >= end).count(),
         };
         self.others.count_from(end) + self.pieces.iter().map(count).sum::<usize>()
@@ -202,8 +202,8 @@ impl Entries {
 
     /// Puts rows that arrived together.
     pub fn put(&mut self, piece: Piece) {
-        if piece.may_stay(piece.len()) {
-            self.together += piece.len();
+        if piece.may_stay(piece.count()) {
+            self.together += piece.count();
             self.pieces.push(piece);
         } else {
             self.others.put(&piece.rows());
@@ -238,7 +238,7 @@ impl Entries {
             if last < end {
                 give(Leaving::Piece(piece));
             } else if first >= end {
-                self.together += piece.len();
+                self.together += piece.count();
                 self.pieces.push(piece);
             } else {
                 self.divide(&piece, end, &mut give);
@@ -265,7 +265,7 @@ impl Entries {
             _ => None,
         };
         for alike in parts.chunk_by(|one, next| leaves(one) == leaves(next)) {
-            let rows = first..piece.len().min(first + alike.len() * PART);
+            let rows = first..piece.count().min(first + alike.len() * PART);
             first = rows.end;
             match leaves(&alike[0]).filter(|_| piece.may_stay(rows.len())) {
                 None => self.part_rows(&piece.rows().slice(rows), end),
@@ -275,7 +275,7 @@ impl Entries {
                     if leaves {
                         give(Leaving::Piece(part));
                     } else {
-                        self.together += part.len();
+                        self.together += part.count();
                         self.pieces.push(part);
                     }
                 }

@@ -165,7 +165,7 @@ impl Kept {
         macro_rules! values {
             ($native:ty) => {{
                 let mut values = if some.is_empty() { Vec::new() } else { self.values::<$native>(column, some) };
-                values.reserve(rows.len() - some.len());
+                values.reserve(rows.count() - some.len());
                 for run in runs {
                     let all = of(run).values::<$native>().unwrap_or_default();
                     values.extend_from_slice(&all[run.first.row as usize..][..run.rows]);
@@ -180,7 +180,7 @@ impl Kept {
             Some((8, _)) => values!(u64),
             _ => return self.gather(column, &rows.each()),
         };
-        let data = kind.slice(0, 0).to_data().into_builder().offset(0).len(rows.len()).buffers(vec![values]);
+        let data = kind.slice(0, 0).to_data().into_builder().offset(0).len(rows.count()).buffers(vec![values]);
         Ok(make_array(data.nulls(None).build()?))
     }
 
@@ -362,7 +362,7 @@ impl<'a> From<&'a [At]> for Places<'a> {
 
 impl Places<'_> {
     /// How many rows there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.some.len() + self.runs.iter().map(|run| run.rows).sum::<usize>()
     }
 
@@ -466,7 +466,9 @@ fn bits(column: ArrayRef) -> Result<ArrayRef> {
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{Float32Array, Float64Array, Int64Array, IntervalMonthDayNanoArray, ListArray, StringArray};
+    use arrow_array::{
+        Float32Array, Float64Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, ListArray, StringArray,
+    };
     use arrow_buffer::IntervalMonthDayNano;
 
     use super::*;
@@ -514,6 +516,33 @@ mod tests {
                 assert_eq!(&few, &many_some.slice(first * 7, rows.len()));
             }
             assert_eq!((many.null_count(), many_some.null_count()), (14, 54));
+        }
+    }
+
+    #[test]
+    fn rows_of_runs_are_gathered_as_each_of_them_is() {
+        let mut kept = Kept::default();
+        let columns = |batch: i64| {
+            let numbers = || (batch * 100..).take(50);
+            let some = Int64Array::from_iter(numbers().map(|number| (batch == 1 || number % 3 > 0).then_some(number)));
+            let narrow = Int32Array::from_iter_values(numbers().map(|number| number as i32));
+            let texts = StringArray::from_iter_values(numbers().map(|number| number.to_string()));
+            let all = Int64Array::from_iter_values(numbers());
+            [Arc::new(all) as ArrayRef, Arc::new(narrow), Arc::new(some), Arc::new(texts)]
+                .map(|column| column.slice(1, 49))
+                .to_vec()
+        };
+        let batches = [1, 2].map(|batch| kept.keep(columns(batch), 1));
+        let at = |batch: usize, row| At { batch: batches[batch], row };
+        let some = [at(1, 3), at(0, 0), at(1, 1)];
+        let runs =
+            [Run { first: at(0, 5), rows: 30 }, Run { first: at(1, 48), rows: 1 }, Run { first: at(1, 0), rows: 9 }];
+        for column in 0..4 {
+            for rows in [Places { some: &some, runs: &runs }, Places { some: &[], runs: &runs[..1] }, some[..].into()] {
+                let all = rows.each();
+                assert_eq!(&kept.gather_all(column, rows).unwrap(), &kept.gather(column, &all).unwrap());
+                assert_eq!(all.len(), rows.count());
+            }
         }
     }
 

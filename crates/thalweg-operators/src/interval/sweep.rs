@@ -330,7 +330,7 @@ impl Sweep {
         self.grown = 0;
         let mut released = Released::default();
         let oldest = self.rows.leave_before(end, |leaving| match leaving {
-            Leaving::Piece(piece) => released.put_some(piece.place().first.batch, piece.len(), kept),
+            Leaving::Piece(piece) => released.put_some(piece.place().first.batch, piece.count(), kept),
             Leaving::Others(rows, some) => {
                 let some = &rows.at()[some];
                 let batch = some.first().map_or(0, |at| at.batch);
