@@ -15,7 +15,7 @@ use super::{
     kept::Run,
 };
 
-/// Fewer rows than this do not stay together, nor do fewer than one in so many of those with which they came: their memory is there for all.
+/// Fewer rows than this do not stay together, nor do fewer than one in so many of those for which their memory is.
 const TOGETHER: usize = if cfg!(test) { 4 } else { 256 };
 const SHARE: usize = 4;
 
@@ -29,8 +29,23 @@ pub struct Piece {
     at: At,
     /// The earliest and the latest of the times.
     bounds: (i64, i64),
-    /// How many came.
-    came: usize,
+    memory: Memory,
+}
+
+/// The memory in which rows lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// For how many rows it is.
+    pub rows: usize,
+    /// Whether positions are there as well.
+    pub has_positions: bool,
+}
+
+impl Memory {
+    fn bytes(self) -> usize {
+        let position = if self.has_positions { size_of::<i64>() } else { 0 };
+        self.rows * (size_of::<i64>() + size_of::<u32>() + position)
+    }
 }
 
 impl Piece {
@@ -39,11 +54,10 @@ impl Piece {
     pub fn new(
         Arrivals { times: Times { values, bounds }, positions }: Arrivals,
         keys: ScalarBuffer<u32>,
-        rank: u32,
-        at: At,
+        (rank, at): (u32, At),
+        memory: Memory,
     ) -> Option<Self> {
-        let came = values.len();
-        Some(Self { times: values, positions, keys, rank, at, bounds: bounds?, came })
+        Some(Self { times: values, positions, keys, rank, at, bounds: bounds?, memory })
     }
 
     /// How many there are.
@@ -81,11 +95,7 @@ impl Piece {
 
     /// Whether so many of them may stay together.
     fn may_stay(&self, rows: usize) -> bool {
-        rows >= TOGETHER && rows >= self.came / SHARE
-    }
-
-    fn bytes(&self) -> usize {
-        self.came * (size_of::<i64>() + size_of::<u32>())
+        rows >= TOGETHER && rows >= self.memory.rows / SHARE
     }
 }
 
@@ -316,7 +326,7 @@ impl Entries {
     pub fn bytes(&self) -> usize {
         self.others.bytes()
             + self.leaving.bytes()
-            + self.pieces.iter().map(Piece::bytes).sum::<usize>()
+            + self.pieces.iter().map(|piece| piece.memory.bytes()).sum::<usize>()
             + self.pieces.capacity() * size_of::<Piece>()
             + self.parts.capacity() * size_of::<(i64, i64)>()
     }
@@ -335,7 +345,8 @@ mod tests {
         let times = Times::of(times.into());
         let arrivals = Arrivals { times, positions: rows.map(|row| i64::from(row) - 7).collect() };
         let keys = (0..count).map(|_| random.random_range(0..9)).collect();
-        Piece::new(arrivals, keys, random.random_range(0..3), At { batch: before, row: 5 })
+        let memory = Memory { rows: count as usize * random.random_range(1..6), has_positions: true };
+        Piece::new(arrivals, keys, (random.random_range(0..3), At { batch: before, row: 5 }), memory)
     }
 
     fn sorted(mut rows: Vec<Entry>) -> Vec<Entry> {

@@ -22,7 +22,7 @@ use super::{
     asked::{Asked, Looked},
     chunk::Chunk,
     due::Due,
-    entries::{Entries, Piece},
+    entries::{Entries, Memory, Piece},
     entry::{Arrived, At, BASE, Entry},
     frame::{Frame, Spared},
     input::{Arrivals, Input, OnTime, Times},
@@ -515,7 +515,7 @@ impl Over {
         }
         let input = &self.inputs[number].input;
         let (arrivals, is_own) = (input.arrivals(&batch, times)?, batch.selection().is_some());
-        let are_own = [is_own, is_own || input.position.is_none()];
+        let has_positions = input.position.is_some();
         let keys = self.lines.encoder().encode(&values.keys, values.count)?;
         let keys = self.lines.number(&keys, values.count);
         let keyed = (values, &self.inputs[number].input.keys[..]);
@@ -523,7 +523,7 @@ impl Over {
         let uses = own.len() + if is_seen { batch.len() } else { 0 };
         let batch = self.kept.keep(columns, uses);
         let rank = if is_base { BASE } else { number as u32 };
-        Ok(Some(Taken { bases: own, is_seen, batch, keys: keys.into(), arrivals, are_own, rank }))
+        Ok(Some(Taken { bases: own, is_seen, batch, keys: keys.into(), arrivals, is_own, has_positions, rank }))
     }
 }
 
@@ -536,8 +536,10 @@ pub(super) struct Taken {
     batch: u32,
     keys: ScalarBuffer<u32>,
     arrivals: Arrivals,
-    /// Whether times, and positions, are in memory that nobody else waits for.
-    are_own: [bool; 2],
+    /// Whether times and positions are in memory that nobody else waits for.
+    is_own: bool,
+    /// Whether positions are known.
+    has_positions: bool,
     rank: u32,
 }
 
@@ -549,14 +551,15 @@ impl Taken {
             true => values.slice(rows.start, rows.len()),
             false => values[rows.clone()].to_vec().into(),
         };
-        let values = some(&times.values, self.are_own[0]);
+        let values = some(&times.values, self.is_own);
         let times = match rows.len() == times.values.len() {
             true => Times { values, bounds: times.bounds },
             false => Times::of(values),
         };
-        let arrivals = Arrivals { times, positions: some(positions, self.are_own[1]) };
+        let arrivals = Arrivals { times, positions: some(positions, self.is_own || !self.has_positions) };
         let at = At { batch: self.batch, row: rows.start as u32 };
-        Piece::new(arrivals, self.keys.slice(rows.start, rows.len()), self.rank, at)
+        let keys = self.keys.slice(rows.start, rows.len());
+        Piece::new(arrivals, keys, (self.rank, at), Memory { rows: self.count(), has_positions: self.has_positions })
     }
 
     /// How many there are.

@@ -380,6 +380,7 @@ impl Sweep {
 mod tests {
     use super::{
         super::{
+            entries::Memory,
             entry::At,
             input::{Arrivals, Times},
         },
@@ -389,7 +390,8 @@ mod tests {
     fn piece() -> Option<Piece> {
         let times: Vec<i64> = (0..8).collect();
         let arrivals = Arrivals { times: Times::of(times.clone().into()), positions: times.into() };
-        Piece::new(arrivals, vec![0; 8].into(), 1, At { batch: 0, row: 0 })
+        let memory = Memory { rows: 8, has_positions: true };
+        Piece::new(arrivals, vec![0; 8].into(), (1, At { batch: 0, row: 0 }), memory)
     }
 
     #[test]
