@@ -16,13 +16,11 @@ pub enum Tells {
 
 /// The positions of rows: their time, then their position in their source, then, if there is one, a hash of their content.
 pub fn positions(rows: &[Entry], hashes: Option<&[u64]>) -> Positions {
+    // A column at a time: both at once would be written row by row.
+    let times = rows.iter().map(|entry| entry.time).collect();
     match hashes {
-        None => {
-            let (times, numbers): (Vec<_>, Vec<_>) = rows.iter().map(|entry| (entry.time, entry.position)).unzip();
-            Positions::in_time_by_number(times.into(), numbers.into())
-        }
+        None => Positions::in_time_by_number(times, rows.iter().map(|entry| entry.position).collect()),
         Some(hashes) => {
-            let times = rows.iter().map(|entry| entry.time).collect();
             let keys = rows.iter().zip(hashes).map(|(entry, hash)| of_content(entry, *hash));
             Positions::in_time(times, BinaryArray::from_iter_values(keys))
         }
