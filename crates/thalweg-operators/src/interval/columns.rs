@@ -177,12 +177,17 @@ impl Columns {
 
     /// All of them leave; where they are many, with the memory that they took.
     pub fn take(&mut self) -> Vec<Entry> {
-        let all: Vec<Entry> = self.iter().collect();
-        match all.len() > ROOM {
+        let all = self.iter().collect();
+        self.clear();
+        all
+    }
+
+    /// Forgets all of them; where they are many, with the memory that they took.
+    pub fn clear(&mut self) {
+        match self.len() > ROOM {
             true => *self = Self::default(),
             false => self.truncate(0),
         }
-        all
     }
 
     /// Only so many of the first stay.

@@ -19,7 +19,8 @@ use super::{
 const TOGETHER: usize = if cfg!(test) { 4 } else { 256 };
 const SHARE: usize = 4;
 
-/// Rows that arrived together and lie behind each other: what is known of each, in the memory in which it came.
+/// Rows that arrived together and lie behind each other: what is known of each, in memory that is for them alone; where they came in such, it is
+/// that.
 #[derive(Clone, Debug)]
 pub struct Piece {
     times: ScalarBuffer<i64>,
@@ -102,8 +103,8 @@ impl Piece {
 /// Rows that are kept: those that came together and have not been parted since, and others.
 ///
 /// ```text
-/// pieces   [ times ][ times ][ times ]      in the memory in which they came, each with its bounds
-/// others   times of single rows             where time has passed some of a piece
+/// pieces   [ times ][ times ][ times ]      as they came, each with its bounds
+/// others   times of single rows             where few came, or stay where time divides a piece
 /// ```
 #[derive(Debug, Default)]
 pub struct Entries {
@@ -135,7 +136,7 @@ impl Leaving<'_> {
 }
 
 /// Rows of which times and keys lie behind each other, and between which times they are if that is known.
-pub struct Part<'a> {
+pub struct Stretch<'a> {
     /// Their event times, microseconds.
     pub times: &'a [i64],
     /// The numbers of their keys.
@@ -156,21 +157,21 @@ impl Entries {
     }
 
     /// All of them, in their order.
-    pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+    pub fn stretches(&self) -> impl Iterator<Item = Stretch<'_>> {
         let Self { others, pieces, .. } = self;
         let pieces =
-            pieces.iter().map(|piece| Part { times: &piece.times, keys: &piece.keys, bounds: Some(piece.bounds) });
-        std::iter::once(Part { times: others.times(), keys: others.keys(), bounds: None }).chain(pieces)
+            pieces.iter().map(|piece| Stretch { times: &piece.times, keys: &piece.keys, bounds: Some(piece.bounds) });
+        std::iter::once(Stretch { times: others.times(), keys: others.keys(), bounds: None }).chain(pieces)
     }
 
-    /// Where the values of all of them lie, in the order of [`parts`](Self::parts): of each of the first, and of some that follow each other.
+    /// Where the values of all of them lie, in the order of [`stretches`](Self::stretches): of each of the first, and of some that follow each other.
     pub fn places(&self) -> (&[At], Vec<Run>) {
         (self.others.at(), self.pieces.iter().map(Piece::place).collect())
     }
 
     /// The numbers of their keys.
     pub fn keys(&self) -> impl Iterator<Item = &u32> {
-        self.parts().flat_map(|part| part.keys)
+        self.stretches().flat_map(|stretch| stretch.keys)
     }
 
     /// Gives each key the number that it has now.
@@ -319,6 +320,7 @@ impl Entries {
         let mut all = self.others.take();
         self.pieces.drain(..).for_each(|piece| all.extend(piece.rows().entries()));
         self.together = 0;
+        self.leaving.clear();
         all
     }
 
@@ -384,14 +386,14 @@ mod tests {
                 let (gone, stay): (Vec<Entry>, Vec<Entry>) = all.iter().partition(|row| row.time < end);
                 assert_eq!((sorted(rows), taken.len()), (gone.clone(), gone.len()), "seed {seed}");
                 let known: Vec<(i64, u32)> =
-                    taken.parts().flat_map(|p| p.times.iter().copied().zip(p.keys.iter().copied())).collect();
+                    taken.stretches().flat_map(|p| p.times.iter().copied().zip(p.keys.iter().copied())).collect();
                 assert_eq!(known, taken.iter().map(|row| (row.time, row.key)).collect::<Vec<_>>(), "seed {seed}");
                 let (some, runs) = taken.places();
                 let of_run = |run: &Run| (0..run.rows as u32).map(move |row| (run.first, row)).collect::<Vec<_>>();
                 let runs = runs.iter().flat_map(of_run).map(|(first, row)| At { row: first.row + row, ..first });
                 let places: Vec<At> = some.iter().copied().chain(runs).collect();
                 assert_eq!(places, taken.iter().map(|row| row.at).collect::<Vec<_>>(), "seed {seed}");
-                let within = taken.parts().all(|part| {
+                let within = taken.stretches().all(|part| {
                     part.bounds.is_none_or(|(first, last)| part.times.iter().all(|time| (first..=last).contains(time)))
                 });
                 assert!(within && entries.count_from(end) == stay.len() && taken.count_from(end) == 0, "seed {seed}");

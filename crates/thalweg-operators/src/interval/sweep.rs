@@ -273,17 +273,17 @@ impl Sweep {
         // Those of a key are nearly in order as they come, unless it has many within lateness.
         seen.clear();
         let mut first = 0;
-        for part in rows.parts() {
-            let words = shape.words(part.keys.iter().zip(part.times), first, of_seen);
+        for stretch in rows.stretches() {
+            let words = shape.words(stretch.keys.iter().zip(stretch.times), first, of_seen);
             // As a rule time has passed all of them, or none.
-            match part.bounds {
+            match stretch.bounds {
                 _ if *waiting == 0 => seen.extend(words),
                 Some((_, latest)) if latest < end => seen.extend(words),
                 Some((earliest, _)) if earliest >= end => {}
                 _ => {
                     parts.clear();
-                    bounds_of_parts(Level::best(), part.times, parts);
-                    let all = part.keys.chunks(PART).zip(part.times.chunks(PART)).zip((first..).step_by(PART));
+                    bounds_of_parts(Level::best(), stretch.times, parts);
+                    let all = stretch.keys.chunks(PART).zip(stretch.times.chunks(PART)).zip((first..).step_by(PART));
                     for ((earliest, latest), ((keys, times), first)) in parts.iter().zip(all) {
                         let words = shape.words(keys.iter().zip(times), first, of_seen);
                         if *latest < end {
@@ -294,7 +294,7 @@ impl Sweep {
                     }
                 }
             }
-            first += part.times.len();
+            first += stretch.times.len();
         }
         let sorted = seen.sort_nearly(&mut patience[0], of_seen, of, shape.of_key);
         if *waiting > 0 {
