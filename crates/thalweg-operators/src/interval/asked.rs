@@ -304,6 +304,19 @@ impl Asked {
         self.kinds.iter().map(amounts).collect()
     }
 
+    /// What rows add to each of the running totals, none of which is of times.
+    pub fn amounts_at(&self, kept: &Kept, rows: &[At]) -> Result<Vec<Amounts>> {
+        if rows.is_empty() {
+            return Ok(vec![Amounts::default(); self.kinds.len()]);
+        }
+        self.kinds.iter().map(|kind| self.amounts_of(kind, kept, rows.into())).collect()
+    }
+
+    /// Whether it is asked what the rows for which there are results add to running totals themselves.
+    pub fn reads_own(&self) -> bool {
+        self.frames.iter().any(|looked| looked.reads_own() || looked.hole.is_some())
+    }
+
     /// What rows add to one of the running totals, which is none of times.
     pub fn amounts_of(&self, kind: &Kind, kept: &Kept, rows: Places<'_>) -> Result<Amounts> {
         let (arguments, filter) = gathered(&kind.columns, kept, rows)?;

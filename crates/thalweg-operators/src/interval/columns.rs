@@ -3,7 +3,10 @@
 use std::ops::Range;
 
 use thalweg_memory::{
-    kernels::bounds::{PART, bounds, bounds_of_parts},
+    kernels::{
+        bounds::{PART, bounds, bounds_of_parts},
+        gather::of_rows,
+    },
     simd::Level,
 };
 
@@ -40,6 +43,11 @@ impl Columns {
         &self.times
     }
 
+    /// Where they stand among rows of equal time.
+    pub fn positions(&self) -> &[i64] {
+        &self.positions
+    }
+
     /// The numbers of their keys.
     pub fn keys(&self) -> &[u32] {
         &self.keys
@@ -63,6 +71,24 @@ impl Columns {
     /// How many have a time of `end` or later.
     pub fn count_from(&self, end: i64) -> usize {
         self.times.iter().filter(|time| **time >= end).count()
+    }
+
+    /// One of them.
+    pub fn get(&self, row: usize) -> Entry {
+        Entry {
+            time: self.times[row],
+            position: self.positions[row],
+            key: self.keys[row],
+            rank: self.ranks[row],
+            at: self.at[row],
+        }
+    }
+
+    /// Another one takes the place of one of them.
+    pub fn set(&mut self, row: usize, entry: &Entry) {
+        let Entry { time, position, key, rank, at } = *entry;
+        (self.times[row], self.positions[row], self.keys[row]) = (time, position, key);
+        (self.ranks[row], self.at[row]) = (rank, at);
     }
 
     /// One after the other.
@@ -111,6 +137,19 @@ impl Columns {
         self.keys.extend_from_slice(&others.keys[rows.clone()]);
         self.ranks.extend_from_slice(&others.ranks[rows.clone()]);
         self.at.extend_from_slice(&others.at[rows]);
+    }
+
+    /// Those of these numbers, in this order.
+    pub fn gathered(&self, rows: &[u32]) -> Self {
+        let level = Level::best();
+        Self {
+            times: of_rows(level, &self.times, rows),
+            positions: of_rows(level, &self.positions, rows),
+            keys: of_rows(level, &self.keys, rows),
+            ranks: of_rows(level, &self.ranks, rows),
+            at: of_rows(level, &self.at, rows),
+            parts: Vec::new(),
+        }
     }
 
     /// Those before a time leave, and are given away in their order, some at a time that stand behind each other. Returns the earliest time of all.
@@ -164,11 +203,9 @@ impl Columns {
     pub fn retain(&mut self, mut keep: impl FnMut(&mut Entry) -> bool) {
         let mut stay = 0;
         for row in 0..self.len() {
-            let Some(mut entry) = self.some(row..row + 1).next() else { break };
+            let mut entry = self.get(row);
             if keep(&mut entry) {
-                let Entry { time, position, key, rank, at } = entry;
-                (self.times[stay], self.positions[stay], self.keys[stay]) = (time, position, key);
-                (self.ranks[stay], self.at[stay]) = (rank, at);
+                self.set(stay, &entry);
                 stay += 1;
             }
         }

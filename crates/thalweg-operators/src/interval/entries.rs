@@ -133,6 +133,14 @@ impl Leaving<'_> {
             Self::Others(others, some) => rows.extend(others.some(some.clone())),
         }
     }
+
+    /// Puts them behind others.
+    pub fn put_behind(&self, rows: &mut Columns) {
+        match self {
+            Self::Piece(piece) => rows.put(&piece.rows()),
+            Self::Others(others, some) => rows.put_some(others, some.clone()),
+        }
+    }
 }
 
 /// Rows of which times and keys lie behind each other, and between which times they are if that is known.

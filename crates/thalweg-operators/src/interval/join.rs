@@ -396,7 +396,7 @@ impl IntervalJoin {
                 true => vec![0; entries.len()],
                 false => hashes(&self.kept, &entries.iter().map(|entry| entry.at).collect::<Vec<_>>())?,
             };
-            let mut keys = entries.iter().zip(hashes).map(|(entry, hash)| of_content(entry, hash));
+            let mut keys = entries.iter().zip(hashes).map(|(entry, hash)| of_content(entry.position, hash));
             // A row without a base row comes behind those that have one, and one without a member before.
             let none = [if side == 0 { u8::MAX } else { 0 }; 16];
             Ok(rows.iter().map(|row| row[side].and_then(|_| keys.next()).unwrap_or(none)).collect())

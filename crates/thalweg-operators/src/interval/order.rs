@@ -6,7 +6,10 @@
 
 use std::{cmp::Ordering, ops::Range};
 
+use thalweg_memory::{kernels::bounds::bounds, simd::Level};
+
 use super::{
+    columns::Columns,
     due::Due,
     entry::{At, Entry},
     words::{Patience, Words, bits, scatter},
@@ -71,7 +74,7 @@ impl Sorter {
             sorted.sort_unstable_by(|a, b| by.compare(a, b));
             return if self.leaves_ties { Ok(()) } else { tell_apart(sorted, by, hashes) };
         }
-        if by == By::Time && spread.is_dense(due.len()) {
+        if by == By::Time && is_dense(spread.of_time, due.len()) {
             // All of them are written over.
             sorted.resize(due.len(), Entry::default());
             let time = |entry: &Entry| spread.high(entry).1 as usize;
@@ -138,6 +141,56 @@ impl Sorter {
         done
     }
 
+    /// The same by time for rows in columns.
+    pub fn sort_columns<E>(
+        &mut self,
+        rows: &mut Columns,
+        hashes: impl Fn(&[At]) -> Result<Vec<u64>, E>,
+    ) -> Result<(), E> {
+        let Some((earliest, latest)) = bounds(Level::best(), rows.times()) else { return Ok(()) };
+        if rows.times().is_sorted_by(|a, b| a < b) {
+            return Ok(());
+        }
+        let (of_time, of_number) = (bits(latest.wrapping_sub(earliest) as u64), bits(rows.len() as u64 - 1));
+        if of_time + of_number > u64::BITS || of_number > u32::BITS {
+            let mut all = rows.take();
+            self.sort_rows(&mut all, By::Time, hashes)?;
+            rows.put_rows(&all);
+            return Ok(());
+        }
+        let Self { short, patience: [patience, _], leaves_ties, .. } = self;
+        let words = rows.times().iter().zip(0..);
+        short.clear();
+        short.extend(words.map(|(time, number)| (time.wrapping_sub(earliest) as u64) << of_number | number));
+        let words = match is_dense(of_time, rows.len()) {
+            true => short.sort_at_once(of_number, of_time),
+            false => short.sort_nearly(patience, of_number, of_time, 0),
+        };
+        let numbers: Vec<u32> = words.iter().map(|word| (*word & ((1 << of_number) - 1)) as u32).collect();
+        *rows = rows.gathered(&numbers);
+        // Rows of a time that arrived in order still are.
+        let (times, positions) = (rows.times(), rows.positions());
+        let is_unsure = |row: usize| times[row] == times[row - 1] && positions[row] <= positions[row - 1];
+        if !(1..rows.len()).any(is_unsure) {
+            return Ok(());
+        }
+        let mut all = 0..rows.len();
+        while let Some(first) = all.next() {
+            let time = rows.times()[first];
+            let count = 1 + rows.times()[all.clone()].iter().take_while(|other| **other == time).count();
+            all.start = first + count;
+            let mut same: Vec<Entry> = if count > 1 { rows.some(first..first + count).collect() } else { Vec::new() };
+            if !same.is_sorted_by(|a, b| a.by_time(b).is_lt()) {
+                same.sort_unstable_by(Entry::by_time);
+                if !*leaves_ties {
+                    tell_apart(&mut same, By::Time, &hashes)?;
+                }
+                same.iter().zip(first..).for_each(|(entry, row)| rows.set(row, entry));
+            }
+        }
+        Ok(())
+    }
+
     /// The order of rows that are due by key, and of those of a key by time alone; `None` if these are too far from each other.
     pub fn by_key_and_time<'a>(&'a mut self, due: &'a Due) -> Option<ByKeyAndTime<'a>> {
         let (spread, numbers) = (Spread::of(due, By::Key), Numbers::of(due));
@@ -192,15 +245,15 @@ impl Spread {
         self.of_time + self.of_key
     }
 
-    /// Whether there are about as many rows as times.
-    fn is_dense(&self, rows: usize) -> bool {
-        self.of_time < usize::BITS && 1 << self.of_time <= 4 * rows
-    }
-
     /// What the highest bits of a row's word are.
     fn high(&self, entry: &Entry) -> (u32, u64) {
         (entry.key & self.keys, entry.time.wrapping_sub(self.earliest) as u64)
     }
+}
+
+/// Whether there are about as many rows as times, which have so many bits.
+fn is_dense(of_time: u32, rows: usize) -> bool {
+    of_time < usize::BITS && 1 << of_time <= 4 * rows
 }
 
 /// How rows that are due are numbered: by their piece, and then by their place there.
@@ -335,6 +388,17 @@ mod tests {
                 let mut expected = rows.clone();
                 expected.sort_by(|a, b| by.compare(a, b).then(b.at.cmp(&a.at)));
                 assert_eq!(sorted, expected, "seed {seed}, {by:?}");
+                if by == By::Time {
+                    let mut columns = Columns::default();
+                    for (sorter, leaves_ties) in [(&mut sorter, false), (&mut leaves, true)] {
+                        columns.truncate(0);
+                        columns.put_rows(&rows);
+                        sorter.sort_columns(&mut columns, hashes).unwrap();
+                        let found: Vec<Entry> = columns.iter().collect();
+                        assert!(leaves_ties || found == expected, "seed {seed}");
+                        assert!(found.iter().zip(&expected).all(compare) && found.len() == count, "seed {seed}");
+                    }
+                }
             }
             let mut expected: Vec<u32> = (0..count as u32).collect();
             expected.sort_by_key(|row| rows[*row as usize].key);

@@ -21,6 +21,7 @@ use thalweg_core::{
 use super::{
     asked::{Asked, Looked},
     chunk::Chunk,
+    columns::Columns,
     due::Due,
     entries::{Entries, Memory, Piece},
     entry::{Arrived, At, BASE, Entry},
@@ -34,7 +35,7 @@ use super::{
     past::Past,
     places::Tells,
     spoilt::{Of, Spoilt},
-    sweep::Sweep,
+    sweep::{self, Sweep},
     waiting::{STEPS, Waiting, next},
 };
 use crate::aggregate::{Call, groups::KeyEncoder, values::Values};
@@ -42,7 +43,8 @@ use crate::aggregate::{Call, groups::KeyEncoder, values::Values};
 /// Appends to each row of the first input aggregates over the rows of all inputs, with the same key, around it.
 ///
 /// Rows wait, in no order, until the watermark has passed them; then they are put into the order of their keys and times, and each row
-/// of the first input looks at its frame once the last row that it may see is there. Results come in the order of time and position.
+/// of the first input looks at its frame once the last row that it may see is there. Results come in the order of time and position if that is
+/// asked for.
 ///
 /// Shape:  a row of the first input → those of its columns that pass, then the aggregates of all frames.
 /// State:  rows that a later row may see, and those that wait: O(rows within the frames and the watermark's delay).
@@ -56,6 +58,7 @@ pub struct Over {
     key_groups: KeyGroups,
     divided_by: Vec<usize>,
     has_positions: bool,
+    are_in_order: bool,
     pub(super) output: SchemaRef,
     pub(super) batch_rows: usize,
     /// So many rows are looked at together.
@@ -82,17 +85,22 @@ pub struct Over {
     pub(super) may_be_light: bool,
     /// Rows that may be seen, and wait, where they do not wait among those that are swept.
     members: Waiting,
-    /// Rows of the first input that wait for those that they see.
+    /// Rows of the first input that wait for those that they see; and others, as they came, while rows are swept. So many of these had not left
+    /// when some did last.
     bases: Waiting,
+    fresh: Entries,
+    left: usize,
     pub(super) due: Due,
     /// Those in the order of their keys, while they are put into lines.
     sorted: Vec<Entry>,
     /// Rows of the first input that see no more rows.
     final_bases: Due,
-    /// Rows whose results are next, in the order of time.
+    /// Rows whose results are next, in the order of time; and those whose results were found without an index.
     pub(super) ready: Vec<Entry>,
+    pub(super) swept: Columns,
+    /// How many of them have theirs.
     pub(super) done: usize,
-    /// Those of them whose results are being computed, if this has begun.
+    /// Those whose results are being computed, if this has begun.
     pub(super) chunk: Chunk,
     begun: bool,
     /// Whether the results of all rows that are next are found.
@@ -140,6 +148,8 @@ pub struct Parts {
     pub divided_by: Vec<usize>,
     /// Whether rows say where they stand among those of all instances.
     pub has_positions: bool,
+    /// Whether results come in the order of time and position.
+    pub are_in_order: bool,
     /// How far behind the watermark rows still count.
     pub allowed: Interval,
     /// Whether aggregates are found without looking at all rows of each window, where that can be.
@@ -193,6 +203,7 @@ impl Over {
             key_groups,
             divided_by,
             has_positions,
+            are_in_order,
             allowed,
             is_incremental,
             tells_spoilt,
@@ -231,6 +242,7 @@ impl Over {
             key_groups,
             divided_by,
             has_positions,
+            are_in_order,
             output,
             batch_rows,
             at_once: batch_rows.min(AT_FIRST),
@@ -243,10 +255,13 @@ impl Over {
             may_be_light,
             members: Waiting::default(),
             bases: Waiting::default(),
+            fresh: Entries::default(),
+            left: 0,
             due: Due::default(),
             sorted: Vec::new(),
             final_bases: Due::default(),
             ready: Vec::new(),
+            swept: Columns::default(),
             done: 0,
             chunk: Chunk::default(),
             begun: false,
@@ -269,19 +284,29 @@ impl Over {
         let ahead = Interval(self.ahead);
         self.reached = next(self.reached, self.goes_to, &mut self.members, (&mut self.bases, ahead));
         let final_before = self.final_before();
-        let Self { kept, members, bases, due, final_bases, ready, sorter, .. } = self;
+        let Self { members, bases, fresh, due, final_bases, swept, .. } = self;
         members.take(self.reached.0, due);
         bases.take(final_before.0, final_bases);
-        sorter.sort(final_bases, By::Time, |rows| hashes(kept, rows), ready)?;
-        self.faults.check(self.ready.iter().copied(), self.asked.computed())?;
+        fresh.leave_before(final_before.0, |leaving| leaving.put_behind(swept));
+        self.left = fresh.len();
         self.is_swept = self.is_swept_at_once()?;
-        if self.is_swept { Ok(()) } else { self.append() }
+        if self.is_swept {
+            return Ok(());
+        }
+        let Self { kept, final_bases, swept, sorter, ready, faults, asked, .. } = self;
+        if !swept.is_empty() {
+            final_bases.take(&mut swept.take());
+        }
+        sorter.sort(final_bases, By::Time, |rows| hashes(kept, rows), ready)?;
+        faults.check(ready.iter().copied(), asked.computed())?;
+        self.append()
     }
 
     /// Finds the results of all rows that are next without an index, where that costs less and no rows are known by their totals alone; if not,
     /// rows that may be seen are due.
     fn is_swept_at_once(&mut self) -> Result<bool> {
-        let Self { sweep: Some(sweep), lines, due, ready, asked, kept, chunk, reached, .. } = self else {
+        let Self { lines, due, final_bases, swept, asked, kept, chunk, reached, sorter, are_in_order, .. } = self;
+        let Some(sweep) = &mut self.sweep else {
             return Ok(false);
         };
         if !lines.keep_rows() {
@@ -289,7 +314,7 @@ impl Over {
         }
         let was_on = sweep.is_on();
         let (new, old) = (due.len() + sweep.arrived(), if was_on { sweep.passed() } else { lines.rows() });
-        if !sweep.choose(new, ready.len(), old) {
+        if !sweep.choose(new, swept.len() + final_bases.len(), old) {
             self.leave_sweep();
             return Ok(false);
         }
@@ -297,7 +322,13 @@ impl Over {
             lines.take_all(due);
         }
         sweep.put(due);
-        if !ready.is_empty() && !sweep.look((ready, true), reached.0, lines.keys(), asked, kept, chunk)? {
+        final_bases.pieces().iter().for_each(|rows| swept.put_rows(rows));
+        final_bases.clear();
+        if *are_in_order {
+            sorter.sort_columns(swept, |rows| hashes(kept, rows))?;
+        }
+        self.faults.check(swept.iter(), asked.computed())?;
+        if !swept.is_empty() && !sweep.look((swept, *are_in_order), reached.0, lines.keys(), asked, kept, chunk)? {
             self.leave_sweep();
             self.sweep = None;
             return Ok(false);
@@ -341,20 +372,37 @@ impl Over {
         Ok(())
     }
 
+    /// The rows of the first input that wait.
+    fn waiting(&self) -> impl Iterator<Item = Entry> {
+        self.bases.iter().copied().chain(self.fresh.iter())
+    }
+
+    /// How many rows there are whose results are next, or have been since some were.
+    pub(super) fn next_rows(&self) -> usize {
+        if self.is_swept { self.swept.len() } else { self.ready.len() }
+    }
+
+    /// All of these have their results.
+    pub(super) fn forget_next(&mut self) {
+        self.ready.clear();
+        self.swept.truncate(0);
+        self.done = 0;
+    }
+
     /// The rows that may be seen, where they are not in lines.
-    fn swept(&self) -> impl Iterator<Item = Entry> {
+    fn seen_at_once(&self) -> impl Iterator<Item = Entry> {
         self.sweep.iter().flat_map(|sweep| sweep.rows().iter())
     }
 
     /// Looks on at what the next rows see, a batch of them at most; returns which these are once all is found.
     pub(super) fn look(&mut self) -> Result<Option<Range<usize>>> {
-        let Self { asked, lines, kept, past, sorter, chunk, .. } = self;
         let rows = if self.is_swept { self.batch_rows } else { self.at_once };
-        let next = self.done..self.ready.len().min(self.done + rows);
+        let next = self.done..self.next_rows().min(self.done + rows);
         if self.is_swept {
             self.done = next.end;
             return Ok(Some(next));
         }
+        let Self { asked, lines, kept, past, sorter, chunk, .. } = self;
         let bases = &self.ready[next.clone()];
         if !std::mem::replace(&mut self.begun, true) {
             chunk.begin(bases, asked, lines, kept, sorter)?;
@@ -377,14 +425,20 @@ impl Over {
     /// Computes on; returns a batch if one is complete.
     fn compute(&mut self) -> Result<Option<Batch>> {
         let Some(computed) = self.look()? else { return Ok(None) };
-        let Self { asked, past, kept, chunk, .. } = self;
-        let bases = &self.ready[computed];
         let tells = if self.inputs[0].input.has_own_positions { Tells::Position } else { Tells::Content };
         let positions = self.has_positions.then_some(tells);
-        let chosen = self.spoilt.as_mut().map(|spoilt| spoilt.choose(bases.len())).unwrap_or_default();
-        let mut seen = chunk.seen(&chosen, bases, asked, &self.lines);
-        let batch = chunk.batch(bases, asked, past, kept, &self.output, positions)?;
-        let bases: Vec<Entry> = chosen.iter().map(|row| bases[*row]).collect();
+        let chosen = self.spoilt.as_mut().map(|spoilt| spoilt.choose(computed.len())).unwrap_or_default();
+        let of = |row: &usize| match self.is_swept {
+            true => self.swept.get(computed.start + row),
+            false => self.ready[computed.start + row],
+        };
+        let bases: Vec<Entry> = chosen.iter().map(of).collect();
+        let Self { asked, past, kept, chunk, lines, output, .. } = self;
+        let mut seen = chunk.seen(&chosen, &bases, asked, lines);
+        let batch = match self.is_swept {
+            true => chunk.batch_swept((&self.swept, computed), asked, kept, output, positions)?,
+            false => chunk.batch(&self.ready[computed], asked, past, kept, output, positions)?,
+        };
         if let Some(partners) = self.partners {
             told::saw(&mut seen, &chosen, batch.column(partners));
         }
@@ -429,13 +483,14 @@ impl Over {
     /// Drops what nobody will look at any more; returns how long it was there for nobody.
     fn expire(&mut self) -> Result<Interval> {
         let lag = self.drop_unseen()?;
-        let Self { lines, sweep, past, members, bases, faults, .. } = self;
+        let Self { lines, sweep, past, members, bases, fresh, faults, .. } = self;
         let swept = sweep.as_ref().map(Sweep::rows);
-        let waiting = members.rows() + bases.rows() + past.keys() + swept.map_or(0, Entries::len);
+        let waiting = members.rows() + bases.rows() + fresh.len() + past.keys() + swept.map_or(0, Entries::len);
         if lines.is_sparse(waiting) {
             let mut is_wanted: Vec<bool> = (0..lines.keys() as u32).map(|key| past.has(key)).collect();
             members.iter().chain(bases.iter()).for_each(|entry| is_wanted[entry.key as usize] = true);
-            swept.into_iter().flat_map(Entries::keys).for_each(|key| is_wanted[*key as usize] = true);
+            let as_they_came = swept.into_iter().chain([&*fresh]).flat_map(Entries::keys);
+            as_they_came.for_each(|key| is_wanted[*key as usize] = true);
             faults.keys().for_each(|key| is_wanted[key as usize] = true);
             let moved = lines.forget_keys(|key| is_wanted[key as usize]);
             past.renumber(&moved);
@@ -446,9 +501,21 @@ impl Over {
             };
             members.retain(renumber);
             bases.retain(renumber);
+            fresh.renumber(&moved);
             sweep.iter_mut().for_each(|sweep| sweep.renumber(&moved));
         }
         Ok(lag)
+    }
+
+    /// Rows of the first input wait: as they came, while rows are swept, unless more wait longer than these are.
+    fn wait(&mut self, arrived: &Taken) {
+        let (some, Self { fresh, left, sweep, .. }) = (arrived.bases.clone(), &mut *self);
+        let may_be_swept = sweep.as_ref().is_some_and(Sweep::is_on);
+        if may_be_swept && *left <= some.len() && fresh.len() + some.len() <= sweep::MOST {
+            arrived.piece(some).into_iter().for_each(|rows| fresh.put(rows));
+        } else {
+            self.bases.put(&arrived.rows().slice(some));
+        }
     }
 
     /// The rows of a batch of an input for which all arguments can be computed; the others are kept with what is wrong with them.
@@ -594,7 +661,7 @@ impl Operator for Over {
             if arrived.is_seen && !arrived.wait_in(self.sweep.as_mut()) {
                 self.members.put(&arrived.rows());
             }
-            self.bases.put(&arrived.rows().slice(arrived.bases.clone()));
+            self.wait(&arrived);
         }
         Ok(Progress::Done)
     }
@@ -609,7 +676,7 @@ impl Operator for Over {
     fn resume(&mut self, out: &mut Output) -> Result<Progress> {
         let room = out.room();
         for _ in 0..STEPS {
-            while self.done < self.ready.len() {
+            while self.done < self.next_rows() {
                 if out.room() == 0 {
                     return Ok(Progress::More);
                 }
@@ -620,8 +687,7 @@ impl Operator for Over {
                     None => return Ok(Progress::More),
                 };
             }
-            self.ready.clear();
-            self.done = 0;
+            self.forget_next();
             let lag = self.expire()?;
             out.count_search(Search { lag, ..Search::default() });
             if self.reached >= self.goes_to {

@@ -111,7 +111,7 @@ impl Paired {
         let column = |side: &Side, kind| match side {
             Side::Seen(argument) => kept.gather(arguments[*argument], seen),
             Side::Base(column) => match layout.place(*column)? {
-                Place::Time => times(base.clone().map(|base| base.time), kind),
+                Place::Time => times(base.clone().map(|base| base.time).collect(), kind),
                 Place::Kept(slot) => kept.gather(slot, &at),
             },
         };

@@ -3,8 +3,6 @@
 use arrow_array::BinaryArray;
 use thalweg_core::Positions;
 
-use super::entry::Entry;
-
 /// What tells rows of one time apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tells {
@@ -15,22 +13,20 @@ pub enum Tells {
 }
 
 /// The positions of rows: their time, then their position in their source, then, if there is one, a hash of their content.
-pub fn positions(rows: &[Entry], hashes: Option<&[u64]>) -> Positions {
-    // A column at a time: both at once would be written row by row.
-    let times = rows.iter().map(|entry| entry.time).collect();
+pub fn positions(times: Box<[i64]>, numbers: Box<[i64]>, hashes: Option<&[u64]>) -> Positions {
     match hashes {
-        None => Positions::in_time_by_number(times, rows.iter().map(|entry| entry.position).collect()),
+        None => Positions::in_time_by_number(times, numbers),
         Some(hashes) => {
-            let keys = rows.iter().zip(hashes).map(|(entry, hash)| of_content(entry, *hash));
+            let keys = numbers.iter().zip(hashes).map(|(number, hash)| of_content(*number, *hash));
             Positions::in_time(times, BinaryArray::from_iter_values(keys))
         }
     }
 }
 
 /// Where a row stands among those of its time: by its position, then by a hash of its content.
-pub fn of_content(entry: &Entry, hash: u64) -> [u8; 16] {
+pub fn of_content(position: i64, hash: u64) -> [u8; 16] {
     let mut key = [0; 16];
-    key[..8].copy_from_slice(&ordered(entry.position));
+    key[..8].copy_from_slice(&ordered(position));
     key[8..].copy_from_slice(&hash.to_be_bytes());
     key
 }

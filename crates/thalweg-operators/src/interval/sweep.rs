@@ -11,7 +11,7 @@
 
 use thalweg_core::{Interval, Result, Timestamp};
 use thalweg_memory::{
-    kernels::bounds::{PART, bounds_of_parts},
+    kernels::bounds::{PART, bounds, bounds_of_parts},
     simd::Level,
 };
 use thalweg_plan::node::FrameBounds;
@@ -19,6 +19,7 @@ use thalweg_plan::node::FrameBounds;
 use super::{
     asked::Asked,
     chunk::Chunk,
+    columns::Columns,
     due::Due,
     entries::{Entries, Leaving, Piece},
     entry::Entry,
@@ -35,7 +36,7 @@ const BY_KEY: i64 = 12;
 const OVER: i64 = if cfg!(test) { 0 } else { 40 };
 
 /// So many rows wait here at most.
-const MOST: usize = if cfg!(test) { 64 } else { 5 * 8192 };
+pub const MOST: usize = if cfg!(test) { 64 } else { 5 * 8192 };
 
 /// That time passes counts as so many rows.
 const PASSING: usize = 16;
@@ -77,11 +78,12 @@ struct Shape {
 }
 
 impl Shape {
-    /// Of so many rows that are seen, between these times, and of those that are looked at; so many keys have a number. `None` if they do
-    /// not fit.
-    fn of(seen: (usize, Span), looked: &[Entry], keys: usize, asked: &Asked) -> Option<Self> {
+    /// Of so many rows that are seen, between these times, and of those that are looked at, which have these; so many keys have a number. `None`
+    /// if they do not fit.
+    fn of(seen: (usize, Span), looked: &[i64], keys: usize, asked: &Asked) -> Option<Self> {
         let (count, mut span) = seen;
-        looked.iter().for_each(|entry| span.widen(entry.time, entry.time));
+        let (first, last) = bounds(Level::best(), looked)?;
+        span.widen(first, last);
         let Span { earliest, latest } = span;
         // The ends of a frame stay with the key.
         let (mut before, mut behind) = (0, 0);
@@ -253,7 +255,7 @@ impl Sweep {
     /// could. So many keys have a number.
     pub fn look(
         &mut self,
-        (bases, are_in_order): (&[Entry], bool),
+        (bases, are_in_order): (&Columns, bool),
         end: i64,
         keys: usize,
         asked: &Asked,
@@ -264,7 +266,7 @@ impl Sweep {
         if self.waiting > 0 {
             span.latest = span.latest.min(end.saturating_sub(1));
         }
-        let Some(shape) = Shape::of((self.rows.len(), span), bases, keys, asked) else { return Ok(false) };
+        let Some(shape) = Shape::of((self.rows.len(), span), bases.times(), keys, asked) else { return Ok(false) };
         self.is_swept = true;
         let Self { rows, waiting, left, seen, looked, parts, line, patience, .. } = self;
         let number = |numbers: u32| move |word: &u64| *word as usize & ((1 << numbers) - 1);
@@ -310,14 +312,14 @@ impl Sweep {
         });
         line.fill(sorted.iter().map(|word| (word >> of_seen) as i64), &amounts.collect::<Result<Vec<_>>>()?);
         looked.clear();
-        looked.extend(shape.words(bases.iter().map(|base| (&base.key, &base.time)), 0, of_looked));
+        looked.extend(shape.words(bases.keys().iter().zip(bases.times()), 0, of_looked));
         let sorted = match are_in_order {
             true => looked.sort_all(of_looked + shape.of_time, shape.of_key),
             false => looked.sort_nearly(&mut patience[1], of_looked, of, shape.of_key),
         };
         let numbers = sorted.iter().map(|word| number(of_looked)(word) as u32);
         let times = sorted.iter().map(|word| (word >> of_looked) as i64);
-        chunk.begin_swept(bases, asked, kept, line, (numbers, times))
+        chunk.begin_swept(bases.at(), asked, kept, line, (numbers, times))
     }
 
     /// Drops rows of a time before `end`. Returns how much earlier than `end` the first of them was. Not all at once, where nobody looks at

@@ -120,6 +120,15 @@ impl<W: Word> Words<W> {
         &self.words
     }
 
+    /// The same where so many bits are few beside the words: they are one digit.
+    pub fn sort_at_once(&mut self, lowest: u32, of: u32) -> &[W] {
+        self.other.resize(self.words.len(), W::default());
+        let value = |word: &W| word.digit(lowest, (1 << of) - 1);
+        scatter(self.words.iter(), &mut self.other, &mut self.places, of, value);
+        std::mem::swap(&mut self.words, &mut self.other);
+        &self.words
+    }
+
     /// How many bytes of memory it keeps.
     pub fn bytes(&self) -> usize {
         let places = self.places.capacity() * size_of::<u32>() + self.falls.capacity() * size_of::<u64>();

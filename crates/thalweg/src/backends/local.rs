@@ -28,7 +28,7 @@ use thalweg_plan::{
     Node, NodeId, Plan, PlanNode, Settings, StreamSchema,
     node::{self, Anchor, Emission, FunctionParts},
     parallel::{self, ParallelPlan, Route, Subquery, parallelize, share::sharing},
-    settings::FloatSum,
+    settings::{FloatSum, Merge},
 };
 use thalweg_runtime::{KeyParts, OnBarrier, OperatorParts, SourceParts, Stage, StageInput, Topology};
 
@@ -386,7 +386,7 @@ impl Compiler<'_> {
         let (key_groups, settings, input_of) = (self.key_groups, self.settings(), planned.all_sides());
         let (batch_rows, allowed, has_positions) =
             (settings.batch_rows, settings.late_allowed, self.cut.has_positions(id));
-        let is_incremental = settings.over_incremental;
+        let (is_incremental, are_in_order) = (settings.over_incremental, settings.merge != Merge::Arrival);
         let corrected = corrected(self.plan, planned, over)?;
         let tells_spoilt = learns(self.plan);
         let partners = self.plan.partners(id);
@@ -403,6 +403,7 @@ impl Compiler<'_> {
             key_groups,
             divided_by: divided_by.clone(),
             has_positions,
+            are_in_order,
             allowed,
             is_incremental,
             tells_spoilt,

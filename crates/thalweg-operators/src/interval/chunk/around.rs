@@ -84,7 +84,8 @@ impl Chunk {
         calls
     }
 
-    /// Finds which rows of a line some of this chunk see, and the totals of some aggregates.
+    /// Finds which rows of a line some of this chunk see, and the totals of some aggregates. Where frames are in time alone, `bases` are not asked
+    /// for.
     pub(super) fn look_along(
         &mut self,
         around: Around<'_>,
@@ -96,7 +97,7 @@ impl Chunk {
     ) {
         let (Around { frame, .. }, looked) = (around, around.looked());
         let (last, spans, times) = (near.clone(), &mut self.spans[frame], &self.times[places.clone()]);
-        let some = self.order[places.clone()].iter().map(|number| &bases[*number as usize]);
+        let some = self.order[places.clone()].iter().filter_map(|number| bases.get(*number as usize));
         looked.frame.spans(times, some, line, looked.has_base, near, spans);
         // Both ends have passed the rows in between.
         self.search.visited += (near.start.abs_diff(last.start) + near.end.abs_diff(last.end)) as u64;
@@ -154,7 +155,7 @@ impl Chunk {
                 Some(total) => found.put(row, total),
                 None => {
                     found.forget(row);
-                    unsure.put(call, row, self.rows.len());
+                    unsure.put(call, row, self.order.len());
                 }
             }
         };

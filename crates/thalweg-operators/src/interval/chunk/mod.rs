@@ -20,11 +20,7 @@ use around::Around;
 use behind::Behind;
 pub use results::{passed, times};
 use stand::Stands;
-use thalweg_core::{
-    Result,
-    aggregate::{Accumulator, Amounts},
-    operator::Search,
-};
+use thalweg_core::{Result, aggregate::Accumulator, operator::Search};
 
 use super::{
     asked::{Asked, Looked},
@@ -199,7 +195,8 @@ impl Chunk {
     ) -> Result<()> {
         sorter.by_key(bases, &mut self.order);
         self.find_keys(bases);
-        let own = self.reset(bases, asked, kept)?;
+        self.reset(bases.iter().map(|base| base.at), asked)?;
+        let own = if asked.reads_own() { asked.amounts(kept, bases, 0..bases.len())? } else { Vec::new() };
         for (frame, looked) in asked.frames.iter().enumerate() {
             self.look_around(Around { asked, frame, own: &own }, bases, lines);
             self.pick(frame, looked, bases, asked, lines);
@@ -208,12 +205,12 @@ impl Chunk {
         Ok(())
     }
 
-    /// Begins with these rows, and finds what all that is asked for follows from: the times of all rows, and of these, tell keys apart. Of
+    /// Begins with rows whose values lie there, and finds what all that is asked for follows from: the times of all rows, and of these, tell keys apart. Of
     /// these rows come, in the order of keys, their numbers in the order of time, and their times. Returns whether that is all: if not, nothing
     /// is known for certain.
     pub fn begin_swept(
         &mut self,
-        bases: &[Entry],
+        bases: &[At],
         asked: &Asked,
         kept: &Kept,
         line: &Line,
@@ -225,20 +222,23 @@ impl Chunk {
         order.extend(numbers);
         times.clear();
         times.extend(those);
-        let own = self.reset(bases, asked, kept)?;
+        self.reset(std::iter::empty(), asked)?;
+        let own = if asked.reads_own() { asked.amounts_at(kept, bases)? } else { Vec::new() };
         self.is_swept = true;
         for frame in 0..asked.frames.len() {
             let around = Around { asked, frame, own: &own };
             let calls = self.totals_of(around, bases.len());
-            self.look_along(around, &calls, 0..bases.len(), bases, line, &mut (0..0));
+            // Frames in time alone ask nothing else of them.
+            self.look_along(around, &calls, 0..bases.len(), &[], line, &mut (0..0));
         }
         Ok(self.unsure.iter().all(|unsure| unsure.are.is_empty()))
     }
 
-    /// Forgets what was found for other rows; returns what these add themselves to each of the running totals, where that is wanted.
-    fn reset(&mut self, bases: &[Entry], asked: &Asked, kept: &Kept) -> Result<Vec<Amounts>> {
+    /// Forgets what was found for other rows than these, of which `order` has the numbers and `rows` say where their values lie.
+    fn reset(&mut self, rows: impl Iterator<Item = At>, asked: &Asked) -> Result<()> {
+        let count = self.order.len();
         self.rows.clear();
-        self.rows.extend(bases.iter().map(|base| base.at));
+        self.rows.extend(rows);
         (self.done, self.given, self.is_swept, self.has_stood) = (0, 0, false, false);
         self.stands.clear();
         self.accumulators = asked.functions.iter().map(|function| function.accumulator()).collect::<Result<_>>()?;
@@ -256,10 +256,9 @@ impl Chunk {
         self.seen.resize_with(asked.frames.len(), Default::default);
         self.have_pairs.clear();
         if asked.frames.iter().any(Looked::is_alone) {
-            self.have_pairs.resize(bases.len(), false);
+            self.have_pairs.resize(count, false);
         }
-        let needs_own = |looked: &Looked| looked.reads_own() || looked.hole.is_some();
-        if asked.frames.iter().any(needs_own) { asked.amounts(kept, bases, 0..bases.len()) } else { Ok(Vec::new()) }
+        Ok(())
     }
 
     /// Finds where the rows of each key are.
@@ -426,11 +425,6 @@ impl Chunk {
     /// The next so many of the rows have their results.
     pub fn go_on(&mut self, rows: usize) {
         self.given += rows;
-    }
-
-    /// Where the values lie of the last so many rows that have their results.
-    pub fn given_last(&self, rows: usize) -> &[At] {
-        &self.rows[self.given - rows..self.given]
     }
 
     /// How many bytes the states of aggregates take that are at hand.

@@ -5,11 +5,12 @@ use std::{ops::Range, sync::Arc};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, make_array, new_empty_array};
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, SchemaRef};
-use thalweg_core::{Batch, Result, operator::Way};
+use thalweg_core::{Batch, Positions, Result, operator::Way};
 
 use super::{
     super::{
         asked::{Asked, Looked, Summed},
+        columns::Columns,
         entry::{At, Entry},
         followed::{Followed, in_order, with_followed},
         kept::{Kept, hashes},
@@ -32,19 +33,66 @@ impl Chunk {
         positions: Option<Tells>,
     ) -> Result<Batch> {
         let rows = self.given..self.given + bases.len();
-        let mut columns = passed(bases, &self.rows[rows.clone()], asked, kept, output)?;
+        let times = || bases.iter().map(|entry| entry.time);
+        let at = &self.rows[rows.clone()];
+        let mut columns = passed(|| times().collect(), at, asked, kept, output)?;
         columns.extend(self.aggregates(bases, asked, past, kept)?);
+        let at = &self.rows[rows.clone()];
         let batch = Batch::new(RecordBatch::try_new(Arc::clone(output), columns)?);
+        let numbers = || bases.iter().map(|entry| entry.position);
+        // A column at a time: both at once would be written row by row.
+        let placed = |tells| positioned(tells, (times().collect(), numbers().collect()), at, kept);
         let batch = match positions {
             None => batch,
-            Some(Tells::Position) => batch.with_positions(Arc::new(places::positions(bases, None))),
-            Some(Tells::Content) => {
-                batch.with_positions(Arc::new(places::positions(bases, Some(&hashes(kept, &self.rows[rows.clone()])?))))
-            }
+            Some(tells) => batch.with_positions(Arc::new(placed(tells)?)),
         };
         self.given = rows.end;
         kept.release_all(self.rows[rows].iter().copied());
         Ok(batch)
+    }
+
+    /// The results of some rows for which all was found without an index; nobody asks for them again.
+    pub fn batch_swept(
+        &mut self,
+        (bases, rows): (&Columns, Range<usize>),
+        asked: &Asked,
+        kept: &mut Kept,
+        output: &SchemaRef,
+        positions: Option<Tells>,
+    ) -> Result<Batch> {
+        let (times, at) = (&bases.times()[rows.clone()], &bases.at()[rows.clone()]);
+        let mut columns = passed(|| times.to_vec(), at, asked, kept, output)?;
+        columns.extend(self.swept(rows.clone(), asked)?);
+        let batch = Batch::new(RecordBatch::try_new(Arc::clone(output), columns)?);
+        let numbers = &bases.positions()[rows.clone()];
+        let batch = match positions {
+            None => batch,
+            Some(tells) => batch.with_positions(Arc::new(positioned(tells, (times.into(), numbers.into()), at, kept)?)),
+        };
+        kept.release_all(at.iter().copied());
+        self.given = rows.end;
+        Ok(batch)
+    }
+
+    /// The results of all aggregates for some rows for which these were found without an index; nobody asks for them again.
+    pub fn swept(&mut self, rows: Range<usize>, asked: &Asked) -> Result<Vec<ArrayRef>> {
+        let mut columns = Vec::with_capacity(asked.functions.len());
+        for (frame, looked) in asked.frames.iter().enumerate() {
+            for call in looked.calls.clone() {
+                self.count_ways(call, frame, rows.clone(), asked);
+                let (totals, sums) = (asked.totals(call)?, &self.totals[call]);
+                columns.push(match sums.results(rows.clone(), totals)? {
+                    Some(results) => results,
+                    None => {
+                        let (groups, accumulator): (Vec<u32>, _) =
+                            ((0..rows.len() as u32).collect(), &mut self.accumulators[call]);
+                        accumulator.merge(&sums.states(rows.clone(), totals)?, &groups, rows.len())?;
+                        accumulator.take_result()?
+                    }
+                });
+            }
+        }
+        Ok(columns)
     }
 
     /// The results of all aggregates; nobody asks for them again.
@@ -135,18 +183,31 @@ impl Chunk {
     }
 }
 
-/// The columns of the first input that pass, of rows whose values lie there.
-pub fn passed(bases: &[Entry], rows: &[At], asked: &Asked, kept: &Kept, output: &SchemaRef) -> Result<Vec<ArrayRef>> {
+/// The columns of the first input that pass, of rows with these times, whose values lie there.
+pub fn passed(
+    their_times: impl Fn() -> Vec<i64>,
+    rows: &[At],
+    asked: &Asked,
+    kept: &Kept,
+    output: &SchemaRef,
+) -> Result<Vec<ArrayRef>> {
     let passed = asked.layout.passed.iter().zip(output.fields()).map(|(passed, field)| match passed.place {
-        Place::Time => times(bases.iter().map(|row| row.time), field.data_type()),
+        Place::Time => times(their_times(), field.data_type()),
         Place::Kept(column) => kept.gather(column, rows),
     });
     passed.collect()
 }
 
+/// Where rows stand among those of all instances: their times, and where they stand in their source.
+fn positioned(tells: Tells, (times, numbers): (Box<[i64]>, Box<[i64]>), rows: &[At], kept: &Kept) -> Result<Positions> {
+    Ok(match tells {
+        Tells::Position => places::positions(times, numbers, None),
+        Tells::Content => places::positions(times, numbers, Some(&hashes(kept, rows)?)),
+    })
+}
+
 /// The times of rows, as a column of this type.
-pub fn times(times: impl Iterator<Item = i64>, kind: &DataType) -> Result<ArrayRef> {
-    let times = times.collect::<Vec<_>>();
+pub fn times(times: Vec<i64>, kind: &DataType) -> Result<ArrayRef> {
     let none = new_empty_array(kind).to_data().into_builder();
     Ok(make_array(none.len(times.len()).buffers(vec![Buffer::from_vec(times)]).build()?))
 }

@@ -12,8 +12,8 @@ use super::{
 };
 
 impl Chunk {
-    /// When rows that come too late would have changed what some of these rows see, which are the next to be given: those of the numbers
-    /// `chosen`, in their order.
+    /// When rows that come too late would have changed what some rows see: `chosen` has their numbers among the next to be given, and these are
+    /// `bases`.
     pub fn seen(&self, chosen: &[usize], bases: &[Entry], asked: &Asked, lines: &Lines) -> Vec<Seen> {
         let mut places = Vec::new();
         if !chosen.is_empty() {
@@ -21,8 +21,8 @@ impl Chunk {
             self.order.iter().enumerate().for_each(|(place, number)| places[*number as usize] = place);
         }
         let others = || asked.frames.iter().enumerate().filter(|(_, looked)| !looked.frame.is_of_the_row());
-        let seen = |row: &usize| {
-            let (base, place) = (&bases[*row], places[self.given + row]);
+        let seen = |(row, base): (&usize, &Entry)| {
+            let place = places[self.given + row];
             let seen = others().map(|(number, looked)| {
                 let spans = &self.spans[number];
                 let rows = found(looked, spans, place);
@@ -51,7 +51,7 @@ impl Chunk {
             };
             seen.reduce(both).unwrap_or(Seen { time: base.time, from: 1, to: 0, rows: 1, asked: 0 })
         };
-        chosen.iter().map(seen).collect()
+        chosen.iter().zip(bases).map(seen).collect()
     }
 
     /// When the last row is that a row of this number sees in a frame, where no more than that is asked.

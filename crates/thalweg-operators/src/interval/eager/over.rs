@@ -1,6 +1,6 @@
 //! Aggregates over the rows around each row, at once.
 
-use std::borrow::Cow;
+use std::ops::Range;
 
 use arrow_array::{ArrayRef, UInt32Array};
 use arrow_select::take::take;
@@ -148,22 +148,24 @@ impl EagerOver {
         })
     }
 
-    /// Whether rows that are final when they are first answered are answered without an index from now on: only as long as no result is there
-    /// that may change, and not many rows wait for a first answer that is not final.
-    fn sweeps(&mut self) -> bool {
+    /// Has the rows that are final before a time, and are not answered, be answered without an index from now on if that costs less; whether
+    /// they are. That is only as long as no result is there that may change, and not many rows wait for a first answer that is not final.
+    fn sweeps(&mut self, end: i64) -> bool {
         let new = self.pending();
         let Self { over, answers, unanswered, put_off, stale, begun, .. } = self;
-        let Over { sweep, ready, .. } = over;
+        let Over { sweep, swept, .. } = over;
         let Some(sweep) = sweep else { return false };
+        let are_many = unanswered.len() >= UNANSWERED && unanswered.count_from(end) >= UNANSWERED;
         let may_change = [put_off, stale, begun].into_iter().any(|rows| !rows.is_empty()) || answers.rows() > 0;
-        if may_change || unanswered.len() >= UNANSWERED {
+        if may_change || are_many {
             return false;
         }
         let old = if sweep.is_on() { sweep.passed() } else { over.lines.rows() };
         if old.saturating_mul(SEEN_AGAIN) > new {
             return false;
         }
-        sweep.choose(new, ready.len(), old)
+        unanswered.leave_before(end, |leaving| leaving.put_behind(swept));
+        sweep.choose(new, swept.len(), old)
     }
 
     /// How many rows have come that are not among those of their keys yet, nor known to be before the time that has passed.
@@ -190,7 +192,7 @@ impl EagerOver {
     /// Answers the rows that are next, as final, without an index; whether it could.
     fn sweep_up(&mut self) -> Result<bool> {
         let Self { over, pending, .. } = self;
-        let Over { sweep, lines, due, kept, asked, chunk, ready, reached, .. } = over;
+        let Over { sweep, lines, due, kept, asked, chunk, swept, reached, .. } = over;
         let Some(sweep) = sweep else { return Ok(false) };
         if lines.rows() > 0 {
             lines.take_all(due);
@@ -199,11 +201,11 @@ impl EagerOver {
         sweep.put_some(|rows| {
             pending.leave_before(reached.0, |leaving| rows.put_leaving(leaving));
         });
-        if ready.is_empty() && sweep.passed() <= COUNTED * sweep.waiting() {
+        if swept.is_empty() && sweep.passed() <= COUNTED * sweep.waiting() {
             // Nobody looks at them, which would tell.
             sweep.count_waiting(reached.0);
         }
-        over.is_swept = ready.is_empty() || sweep.look((ready, false), reached.0, lines.keys(), asked, kept, chunk)?;
+        over.is_swept = swept.is_empty() || sweep.look((swept, false), reached.0, lines.keys(), asked, kept, chunk)?;
         Ok(over.is_swept)
     }
 
@@ -294,9 +296,7 @@ impl EagerOver {
         self.answers.pass(come);
         self.over.sweep.iter().for_each(|_| self.over.lines.pass(come));
         self.expires = true;
-        let Self { unanswered, over, .. } = self;
-        unanswered.leave_before(end, |leaving| leaving.put_to(&mut over.ready));
-        if next.is_empty() && self.sweeps() {
+        if next.is_empty() && self.sweeps(end) {
             if self.sweep_up()? {
                 return Ok(());
             }
@@ -304,6 +304,11 @@ impl EagerOver {
             self.end_sweep()?;
             self.over.sweep = None;
         }
+        let Self { unanswered, over: Over { ready, swept, .. }, .. } = self;
+        if !swept.is_empty() {
+            ready.extend(swept.take());
+        }
+        unanswered.leave_before(end, |leaving| leaving.put_to(ready));
         // Later rows are seen by none of them, and are appended once rows of other inputs that are before them are there.
         self.insert(self.over.reached)?;
         if self.changes_from < end {
@@ -340,6 +345,9 @@ impl EagerOver {
     /// Looks on at what rows see, and has the results that are new go out; whether a batch of rows was finished.
     fn answer(&mut self) -> Result<bool> {
         let Some(computed) = self.over.look()? else { return Ok(false) };
+        if self.over.is_swept {
+            return self.answer_swept(computed).map(|()| true);
+        }
         let ready = std::mem::take(&mut self.over.ready);
         let answered = self.answer_for(&ready[computed]);
         self.over.ready = ready;
@@ -350,11 +358,6 @@ impl EagerOver {
     fn answer_for(&mut self, bases: &[Entry]) -> Result<()> {
         let Self { over, answers, corrections, watched, .. } = self;
         let mut found = over.chunk.aggregates(bases, &over.asked, &over.past, &over.kept)?;
-        if over.is_swept {
-            // All are final, and none was answered before.
-            over.chunk.go_on(bases.len());
-            return self.give_once(bases, found);
-        }
         let given = answers.given(bases);
         over.watch(bases, &given, &found, watched)?;
         over.chunk.go_on(bases.len());
@@ -386,7 +389,8 @@ impl EagerOver {
         // Nothing changes what is final when it is first given.
         let end = self.over.final_before().0;
         if self.answers.rows() == 0 && bases.iter().all(|base| base.time < end) {
-            return self.give_once(bases, found);
+            let places: Vec<At> = bases.iter().map(|entry| entry.at).collect();
+            return self.give_once(|| bases.iter().map(|entry| entry.time).collect(), &places, found);
         }
         let Self { over, answers, corrections, outbox, watched, .. } = self;
         let changes = Changes::of(given, &found, answers)?;
@@ -395,7 +399,8 @@ impl EagerOver {
         }
         let rows: Vec<Entry> = changes.rows.iter().map(|(_, row)| bases[*row]).collect();
         let places: Vec<At> = rows.iter().map(|entry| entry.at).collect();
-        let mut columns = passed(&rows, &places, &over.asked, &over.kept, &over.output)?;
+        let times = || rows.iter().map(|entry| entry.time).collect();
+        let mut columns = passed(times, &places, &over.asked, &over.kept, &over.output)?;
         let corrected = corrections.as_ref().map_or(&[][..], Corrections::columns);
         let aggregates = found.len() - corrected.len();
         for (number, column) in corrected.iter().zip(aggregates..) {
@@ -424,23 +429,29 @@ impl EagerOver {
         Ok(())
     }
 
-    /// Has some rows' results go out, which had none before, and which nothing changes any more.
-    fn give_once(&mut self, bases: &[Entry], mut found: Vec<ArrayRef>) -> Result<()> {
+    /// Has results go out that were found without an index: all are final, and none was given before.
+    fn answer_swept(&mut self, rows: Range<usize>) -> Result<()> {
+        let found = self.over.chunk.swept(rows.clone(), &self.over.asked)?;
+        let bases = std::mem::take(&mut self.over.swept);
+        let given = self.give_once(|| bases.times()[rows.clone()].to_vec(), &bases.at()[rows.clone()], found);
+        self.over.swept = bases;
+        given
+    }
+
+    /// Has the results go out of rows with these times, whose values lie in these places, which had none before, and which nothing changes any
+    /// more.
+    fn give_once(&mut self, times: impl Fn() -> Vec<i64>, places: &[At], mut found: Vec<ArrayRef>) -> Result<()> {
         let Self { over, corrections, outbox, watched, .. } = self;
-        let places: Cow<'_, [At]> = match over.is_swept {
-            true => over.chunk.given_last(bases.len()).into(),
-            false => bases.iter().map(|entry| entry.at).collect(),
-        };
-        let mut columns = passed(bases, &places, &over.asked, &over.kept, &over.output)?;
+        let mut columns = passed(times, places, &over.asked, &over.kept, &over.output)?;
         let corrected = corrections.as_ref().map_or(&[][..], Corrections::columns);
         let latest = found.split_off(found.len() - corrected.len());
         for (number, column) in corrected.iter().zip(latest) {
             columns[*number] = column;
         }
         columns.extend(found);
-        outbox.put_new(columns, bases.len(), &over.output, over.batch_rows)?;
+        outbox.put_new(columns, places.len(), &over.output, over.batch_rows)?;
         places.iter().for_each(|at| watched.leave(*at));
-        over.kept.release_runs(&places);
+        over.kept.release_runs(places);
         Ok(())
     }
 
@@ -567,7 +578,7 @@ impl Operator for EagerOver {
             if !self.outbox.send(out)? {
                 return Ok(Progress::More);
             }
-            if self.over.done == self.over.ready.len() {
+            if self.over.done == self.over.next_rows() {
                 if self.correct()? {
                     continue;
                 }
@@ -579,8 +590,7 @@ impl Operator for EagerOver {
                 return Ok(Progress::More);
             }
         }
-        self.over.ready.clear();
-        self.over.done = 0;
+        self.over.forget_next();
         if self.put_off.len() >= PUT_OFF {
             self.mark();
         }
@@ -601,7 +611,7 @@ impl EagerOver {
     /// What there is of each of so many key groups, of which each key has this place, or of a part of that: what is seen, and then what was
     /// given. Nothing is put off: it was flushed before.
     fn saved(&self, places: &[Option<usize>], count: usize, part: Option<Part>) -> Result<Vec<Snapshot>> {
-        let mut saved = self.over.saved(self.answers.iter(), places, count, part)?;
+        let mut saved = self.over.saved(self.answers.iter().copied(), places, count, part)?;
         if part == Some(Part::Seen) {
             return Ok(saved);
         }

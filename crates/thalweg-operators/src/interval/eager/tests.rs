@@ -64,6 +64,7 @@ fn parts(batch_rows: usize, corrected: Option<Corrected>) -> over::Parts {
         key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
         divided_by: vec![0],
         has_positions: false,
+        are_in_order: true,
         allowed: Interval(0),
         is_incremental: true,
         tells_spoilt: false,

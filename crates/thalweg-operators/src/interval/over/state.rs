@@ -19,18 +19,18 @@ const IS_MEMBER: i64 = 2;
 
 impl Over {
     /// What there is of each of so many key groups, of which each key has this place; or of a part of that.
-    pub(in super::super) fn saved<'a>(
-        &'a self,
-        bases: impl Iterator<Item = &'a Entry>,
+    pub(in super::super) fn saved(
+        &self,
+        bases: impl Iterator<Item = Entry>,
         places: &[Option<usize>],
         count: usize,
         part: Option<Part>,
     ) -> Result<Vec<Snapshot>> {
         let (has_members, has_bases) = (part != Some(Part::Waiting), part != Some(Part::Seen));
-        let members = self.lines.iter().copied().chain(self.swept()).chain(self.members.iter().copied());
+        let members = self.lines.iter().copied().chain(self.seen_at_once()).chain(self.members.iter().copied());
         let members = members.map(|entry| (entry, IS_MEMBER));
         let members = members.filter(|_| has_members);
-        let bases = bases.map(|entry| (*entry, IS_BASE)).filter(|_| has_bases);
+        let bases = bases.map(|entry| (entry, IS_BASE)).filter(|_| has_bases);
         let divided = divided(members.chain(bases), places, count).into_iter().enumerate();
         let saved = divided.map(|(place, entries)| {
             let mut snapshot = Snapshot::new(VERSION);
@@ -57,7 +57,7 @@ impl Over {
 
     /// Drops all there is of keys that have a place.
     pub(in super::super) fn drop_placed(&mut self, places: &[Option<usize>]) -> Result<()> {
-        let Self { kept, lines, sweep, past, members, bases, faults, .. } = self;
+        let Self { kept, lines, sweep, past, members, bases, fresh, faults, .. } = self;
         faults.forget(|key| places[key as usize].is_some());
         lines.forget(|key| places[key as usize].is_some(), |at| kept.release(at));
         let mut stays = |entry: &mut Entry| {
@@ -69,6 +69,7 @@ impl Over {
         };
         members.retain(&mut stays);
         bases.retain(&mut stays);
+        fresh.retain(&mut stays);
         sweep.iter_mut().for_each(|sweep| sweep.retain(&mut stays));
         past.forget(|key| places[key as usize].is_some())
     }
@@ -138,12 +139,12 @@ impl Over {
 
 impl State for Over {
     fn save(&mut self, group: KeyGroup) -> Result<Snapshot> {
-        let mut saved = self.saved(self.bases.iter(), &self.places(&[group])?, 1, None)?;
+        let mut saved = self.saved(self.waiting(), &self.places(&[group])?, 1, None)?;
         saved.pop().ok_or_else(|| Error::bug("a key group was saved as nothing"))
     }
 
     fn save_part(&mut self, group: KeyGroup, part: Part) -> Result<Snapshot> {
-        let mut saved = self.saved(self.bases.iter(), &self.places(&[group])?, 1, Some(part))?;
+        let mut saved = self.saved(self.waiting(), &self.places(&[group])?, 1, Some(part))?;
         saved.pop().ok_or_else(|| Error::bug("a part of a key group was saved as nothing"))
     }
 
@@ -159,20 +160,22 @@ impl State for Over {
 
     fn take(&mut self, groups: &[KeyGroup]) -> Result<Vec<Snapshot>> {
         let places = self.places(groups)?;
-        let saved = self.saved(self.bases.iter(), &places, groups.len(), None)?;
+        let saved = self.saved(self.waiting(), &places, groups.len(), None)?;
         self.drop_placed(&places)?;
         Ok(saved)
     }
 
     fn bytes(&self) -> usize {
         let entries = self.sorted.capacity() + self.ready.capacity();
-        let waiting = self.members.bytes() + self.bases.bytes() + self.due.bytes() + self.final_bases.bytes();
+        let waiting = self.members.bytes() + self.bases.bytes() + self.fresh.bytes();
+        let due = self.due.bytes() + self.final_bases.bytes() + self.swept.bytes();
         self.kept.bytes()
             + self.lines.bytes()
             + self.sweep.as_ref().map_or(0, Sweep::bytes)
             + self.past.bytes()
             + self.faults.bytes()
             + waiting
+            + due
             + entries * size_of::<Entry>()
             + self.sorter.bytes()
             + self.spoilt.as_ref().map_or(0, Spoilt::bytes)
@@ -183,7 +186,7 @@ impl State for Over {
         let waiting = self.sweep.as_ref().map_or(0, |sweep| sweep.not_passed(self.reached.0));
         let swept = self.sweep.as_ref().map_or(0, |sweep| sweep.rows().len());
         let seen = self.lines.rows() + swept - waiting;
-        let waiting = (self.members.rows() + waiting).max(self.bases.rows());
+        let waiting = (self.members.rows() + waiting).max(self.bases.rows() + self.fresh.len());
         match (seen, waiting) {
             (0, 0) => Vec::new(),
             _ => vec![

@@ -39,11 +39,11 @@ impl Over {
         let mut rows: Vec<usize> = spoilt.choose(new.len()).into_iter().map(|row| new[row]).collect();
         let chosen = rows.len();
         rows.extend((0..bases.len()).filter(|row| given[*row].is_some() && watched.place(bases[*row].at).is_some()));
-        let mut seen = self.chunk.seen(&rows, bases, &self.asked, &self.lines);
+        let entries: Vec<Entry> = rows.iter().map(|row| bases[*row]).collect();
+        let mut seen = self.chunk.seen(&rows, &entries, &self.asked, &self.lines);
         if let Some(partners) = self.partners {
             saw(&mut seen, &rows, &found[partners - self.asked.layout.passed.len()]);
         }
-        let entries: Vec<Entry> = rows.iter().map(|row| bases[*row]).collect();
         for (place, base) in self.remember(&entries[..chosen], &seen[..chosen])?.into_iter().zip(&entries) {
             watched.put(place, base.at);
         }

@@ -127,6 +127,7 @@ fn asked(
         key_groups: KeyGroups::new(KEY_GROUPS).unwrap(),
         divided_by: vec![0],
         has_positions: false,
+        are_in_order: true,
         allowed: Interval(0),
         is_incremental: true,
         tells_spoilt: false,
@@ -666,6 +667,10 @@ fn aggregates_over_the_rows_around_a_row_are_those_of_nested_loops() {
         same(&run(&make, &rows, random, 1), &expected, &format!("seed {seed}: {frames:?}"));
         expected.sort();
         same(&run(&make, &rows, random, 3), &expected, &format!("seed {seed}: {frames:?}, three instances"));
+        let in_any_order = || over::Parts { are_in_order: false, has_positions: false, ..parts(Arc::clone(&output)) };
+        let any = || Box::new(Over::new(in_any_order()).unwrap()) as Box<dyn Operator>;
+        let found = run(&any, &rows, random, 3);
+        same(&found, &expected, &format!("seed {seed}: {frames:?}, three instances, in any order"));
         for members in [1, 3] {
             let found = folded(run(&eager, &rows, random, members));
             same(&found, &expected, &format!("seed {seed}: {frames:?}, eager, {members} instances"));
