@@ -166,9 +166,10 @@ impl Options {
     pub fn interval(&self, key: &str) -> Result<Option<Interval>> {
         let Some(text) = self.get(key) else { return Ok(None) };
         let value = parse_interval(text);
-        value
-            .map(Some)
-            .ok_or_else(|| Error::query(format!("option '{key}' is '{text}', expected a duration such as '5 s'")))
+        value.map(Some).ok_or_else(|| match is_too_long(text) {
+            true => Error::query(format!("option '{key}' is '{text}': that is longer than 292,000 years")),
+            false => Error::query(format!("option '{key}' is '{text}', expected a duration such as '5 s'")),
+        })
     }
 
     /// Options of tables that are not the connector's, which does not see them.
@@ -218,6 +219,12 @@ pub fn parse_interval(text: &str) -> Option<Interval> {
     if micros % parts == 0 { i64::try_from(micros / parts).ok().map(Interval) } else { None }
 }
 
+/// Whether it would be a span of time if its number were smaller.
+fn is_too_long(text: &str) -> bool {
+    let rest = text.trim().trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.len() < text.trim().len() && parse_interval(text).is_none() && parse_interval(&format!("1{rest}")).is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,6 +239,17 @@ mod tests {
         assert_eq!((micros("0.5 s"), micros("1.25 min")), (Some(500_000), Some(75_000_000)));
         assert_eq!(["5. s", ".5 s", "1.2.3 s", "0.0000001 s", "0.5 us"].map(micros), [None; 5]);
         assert_eq!((micros("s"), micros("-1 s"), micros("99999999999999 d")), (None, None, None));
+        assert_eq!(
+            ["s", "-1 s", "5 s", "5. s", "99999999999999 d"].map(is_too_long),
+            [false, false, false, false, true]
+        );
+        let message =
+            |text: &str| Options::new([("late".into(), text.into())]).interval("late").unwrap_err().to_string();
+        assert_eq!(
+            message("99999999999999 d"),
+            "option 'late' is '99999999999999 d': that is longer than 292,000 years"
+        );
+        assert_eq!(message("5 x"), "option 'late' is '5 x', expected a duration such as '5 s'");
     }
 
     #[test]

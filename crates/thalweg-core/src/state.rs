@@ -72,12 +72,19 @@ pub struct Held {
     pub names: [&'static str; 2],
     /// Whether other instances hold the same ones, and not others.
     pub is_shared: bool,
+    /// Whether what was found for them by now is out, and may still change.
+    pub is_out: bool,
 }
 
 impl Held {
     /// So many that no other instance holds.
     pub fn new(count: usize, names: [&'static str; 2]) -> Self {
-        Self { count, names, is_shared: false }
+        Self { count, names, is_shared: false, is_out: false }
+    }
+
+    /// So many of which what was found by now is out.
+    pub fn out(count: usize, names: [&'static str; 2]) -> Self {
+        Self { is_out: true, ..Self::new(count, names) }
     }
 
     /// What several instances hold.

@@ -180,7 +180,7 @@ impl Lowering<'_> {
         };
         if reads(&changing) {
             return refused(
-                "EMIT EAGER is not there for an OVER that looks at results of another one, which are corrected",
+                "EMIT EAGER is not there for an OVER or a LAST JOIN that looks at results of another one, which are corrected",
                 "leave it out, or write the rows of the first part INTO a table, and read that",
             );
         }

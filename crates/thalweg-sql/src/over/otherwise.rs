@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::DataType;
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion_common::{
     DFSchema, Result, ScalarValue, internal_err,
     tree_node::{Transformed, TreeNode},
@@ -50,6 +50,25 @@ pub(super) fn settled(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     settled.map_data(LogicalPlan::recompute_schema)
 }
 
+/// The second type, with room for all values of the first one if that is one of integers.
+fn wide_enough(wanted: &DataType, given: &DataType) -> DataType {
+    let digits = match wanted {
+        DataType::Int8 | DataType::UInt8 => 3,
+        DataType::Int16 | DataType::UInt16 => 5,
+        DataType::Int32 | DataType::UInt32 => 10,
+        DataType::Int64 => 19,
+        DataType::UInt64 => 20,
+        _ => 0,
+    };
+    match given {
+        DataType::Decimal128(precision, scale) if digits > 0 => {
+            let wide = (digits + u8::try_from(*scale).unwrap_or(0)).max(*precision);
+            if wide > DECIMAL128_MAX_PRECISION { DataType::Float64 } else { DataType::Decimal128(wide, *scale) }
+        }
+        given => given.clone(),
+    }
+}
+
 fn case(args: Vec<Expr>, input: &DFSchema) -> Result<Expr> {
     let Ok([is_there, found, otherwise]) = <[Expr; 3]>::try_from(args) else {
         return internal_err!("{NAME} has three arguments");
@@ -59,13 +78,14 @@ fn case(args: Vec<Expr>, input: &DFSchema) -> Result<Expr> {
     let is_null = wanted.is_null() || given.is_null() || constant(&otherwise).is_some_and(|value| value.is_null());
     if !is_null && !fits(&otherwise, &given, &wanted) {
         let text = thalweg_plan::written(&otherwise);
+        let both = types::flink_name(&wide_enough(&wanted, &given));
         let (wanted, given) = (types::flink_name(&wanted), types::flink_name(&given));
         let message = format!("lag gives {wanted}, and {text}, which stands where there is no row, is {given}");
         let here = match constant(&otherwise) {
             Some(_) => format!("write a value of type {wanted}"),
             None => format!("cast it: CAST({text} AS {wanted})"),
         };
-        let hint = format!("{here}, or cast the first argument: lag(CAST(x AS {given}), …)");
+        let hint = format!("{here}, or cast the first argument: lag(CAST(x AS {both}), …)");
         return Err(ours(Error::query(message).with_hint(hint)));
     }
     let otherwise = if wanted.is_null() || wanted == given {

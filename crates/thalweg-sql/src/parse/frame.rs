@@ -63,6 +63,11 @@ pub(super) fn rewritten(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> 
                     .with_hint("write CURRENT ROW")
                     .at(script::span(next.span)));
             }
+            Token::Word(_) if is_word(next, "CURRENT_ROW") => {
+                return Err(Error::query("CURRENT_ROW stands behind EXCLUDE: a bound of a frame is two words")
+                    .with_hint("write CURRENT ROW")
+                    .at(script::span(next.span)));
+            }
             // Without end there is nothing to leave out.
             _ if is_word(next, "OPEN") && is_word(&tokens[at - 1], "UNBOUNDED") => at += 1,
             _ => {

@@ -173,8 +173,14 @@ impl<'a> Window<'a> {
                 return Err(error.at(script::span(self.keys[at].span)));
             }
         }
-        // Behind ORDER BY stands a column; what else is called like a frame may be one.
         let ordered = top_level(self.keys).into_iter().skip_while(|at| !is(self.keys, *at, &["ORDER"]));
+        let mut keys = ordered.clone().filter(|at| is(self.keys, *at, &["PARTITION"]));
+        if let Some(at) = keys.find(|at| is(self.keys, at + 1, &["BY"])) {
+            let error = Error::query("PARTITION BY stands before ORDER BY");
+            let hint = "write OVER (PARTITION BY … ORDER BY …)";
+            return Err(error.with_hint(hint).at(script::span(self.keys[at].span)));
+        }
+        // Behind ORDER BY stands a column; what else is called like a frame may be one.
         for at in ordered.skip(1) {
             let begins = is(self.keys, at + 1, &["BETWEEN", "UNBOUNDED", "CURRENT"])
                 || self.keys.get(at + 1).is_some_and(|next| matches!(next.token, Token::Number(..)));
@@ -318,9 +324,15 @@ fn flags(tokens: &[TokenWithSpan]) -> Result<Vec<TokenWithSpan>> {
                 _ => false,
             };
             let number = number.filter(is_count).ok_or_else(|| {
-                Error::query("MAXSIZE is a number of rows, from 1 on")
-                    .with_hint("write MAXSIZE 100")
-                    .at(script::span(number.unwrap_or(first).span))
+                let many = number.map(|number| number.token.to_string()).filter(|text| {
+                    text.len() > 1 && text.bytes().all(|digit| digit.is_ascii_digit()) && !text.starts_with('0')
+                });
+                match many {
+                    Some(many) => Error::query(format!("MAXSIZE {many} is more rows than there can be"))
+                        .with_hint("leave it out, or write less"),
+                    None => Error::query("MAXSIZE is a number of rows, from 1 on").with_hint("write MAXSIZE 100"),
+                }
+                .at(script::span(number.unwrap_or(first).span))
             })?;
             out.push(number.clone());
         }

@@ -73,13 +73,18 @@ pub fn left_open(metrics: &Metrics) -> String {
         None => label.to_string(),
     };
     let all = |held: &[Held]| held.iter().map(Held::to_string).collect::<Vec<_>>().join(", ");
+    let lacks = match held.clone().map(|node| node.held.iter().any(|held| held.is_out)).collect::<Vec<_>>() {
+        are_out if !are_out.contains(&true) => "not in the result",
+        are_out if !are_out.contains(&false) => "not final in the result",
+        _ => "not in the result, or not final there",
+    };
     let held: Vec<_> = held.map(|node| format!("{} held {}", name(&node.label), all(&node.held))).collect();
     match (held.is_empty(), metrics.is_cut_short) {
         (true, false) => "stopped: nothing was left open".to_string(),
         (true, true) => "stopped: not all is in the result that the last rows would have given".to_string(),
-        (false, false) => format!("stopped: {}, not in the result", held.join("; ")),
+        (false, false) => format!("stopped: {}, {lacks}", held.join("; ")),
         (false, true) => {
-            format!("stopped: {}, not in the result, nor all that the last rows would have given", held.join("; "))
+            format!("stopped: {}, {lacks}, nor all that the last rows would have given", held.join("; "))
         }
     }
 }
@@ -175,6 +180,11 @@ mod tests {
              Sort 4 held 7 rows, not in the result"
         );
         assert_eq!(left_open(&Metrics::default()), "stopped: nothing was left open");
+        let early = [Held::out(3, ["row whose result may change", "rows whose results may change"])];
+        let eager = Metrics { nodes: vec![node("Over 2", &early)], ..Metrics::default() };
+        assert_eq!(left_open(&eager), "stopped: Over 2 held 3 rows whose results may change, not final in the result");
+        let both = Metrics { nodes: [&eager.nodes[..], &metrics.nodes].concat(), ..Metrics::default() };
+        assert!(left_open(&both).ends_with("held 7 rows, not in the result, or not final there"));
         let cut_short = Metrics { is_cut_short: true, ..metrics };
         assert!(
             left_open(&cut_short)

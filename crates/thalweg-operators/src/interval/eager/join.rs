@@ -523,7 +523,7 @@ impl State for EagerJoin {
     fn held(&self) -> Vec<Held> {
         match self.indexes.iter().map(|index| index.rows()).sum() {
             0 => Vec::new(),
-            rows => vec![Held::new(rows, ["row that may find partners", "rows that may find partners"])],
+            rows => vec![Held::out(rows, ["row that may find partners", "rows that may find partners"])],
         }
     }
 }

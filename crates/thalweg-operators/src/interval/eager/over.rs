@@ -694,7 +694,7 @@ impl State for EagerOver {
             (0, 0) => Vec::new(),
             (seen, given) => vec![
                 Held::new(seen, ["row that may be seen", "rows that may be seen"]),
-                Held::new(given, ["row whose result may change", "rows whose results may change"]),
+                Held::out(given, ["row whose result may change", "rows whose results may change"]),
             ],
         }
     }
