@@ -253,7 +253,7 @@ impl Run {
         engine.sql(table).unwrap();
         engine.sql(&self.settings).unwrap();
         if is_alone {
-            engine.sql("SET 'parallelism' = '1'").unwrap();
+            engine.sql("SET 'parallelism' = '1'; SET 'merge' = 'ordered'").unwrap();
         } else if self.is_reloaded {
             engine.reload_at_barriers();
         }
