@@ -20,7 +20,7 @@ use crate::{
     insert,
     lower::{self, States},
     optimize,
-    parse::{CreateView, Emit, Insert, Kind},
+    parse::{CreateView, Emit, Explaining, Insert, Kind},
     places::Places,
     planner::Planner,
     refuse,
@@ -50,6 +50,8 @@ pub enum Outcome {
     Plan(Plan),
     /// It asks to see a query's plan.
     Explain(Plan, ExplainFormat),
+    /// It asks to run a query, and to see its plan and how its nodes did.
+    Analyze(Plan, ExplainFormat),
 }
 
 /// How a plan is shown.
@@ -152,13 +154,13 @@ impl Session {
             }
             Kind::Query(query, emit) => Ok(Outcome::Plan(self.select(query, *emit, words)?)),
             Kind::Insert(into) => Ok(Outcome::Plan(self.insert(into, words)?)),
-            Kind::Explain(inner, format) => {
+            Kind::Explain(inner, Explaining { format, runs }) => {
                 let plan = match &**inner {
                     Kind::Insert(into) => self.insert(into, words)?,
                     Kind::Query(query, emit) => self.select(query, *emit, words)?,
                     _ => return Err(Error::bug("only queries are explained")),
                 };
-                Ok(Outcome::Explain(plan, *format))
+                Ok(if *runs { Outcome::Analyze(plan, *format) } else { Outcome::Explain(plan, *format) })
             }
             Kind::Set { key, value, at } => {
                 self.set(key, value, words.find_text(value).unwrap_or(*at), *at)?;

@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use parking_lot::Mutex;
-use thalweg_core::{Result, connector::Connector};
+use serde_json::Value;
+use thalweg_core::{Error, Result, connector::Connector};
 use thalweg_plan::{
     Node, Plan,
     node::Sink,
     parallel::{self, costs::CostFile},
     render,
 };
-use thalweg_runtime::{OnBarrier, Pick, Schedule};
+use thalweg_runtime::{OnBarrier, Pick, Schedule, metrics::NodeMetrics};
 use thalweg_sql::{ExplainFormat, Outcome, Session, Statement};
 
 use crate::{
-    backends::{local, notes},
+    backends::{local, notes, ran},
     query::Query,
     topology::Topology,
 };
@@ -112,7 +113,15 @@ impl Engine {
         match self.session.execute(statement)? {
             Outcome::Done => Ok(Query::done()),
             Outcome::Rows(rows) => Ok(Query::rows(rows)),
-            Outcome::Explain(plan, format) => Ok(Query::rows(explained(&self.with_costs(plan)?, format)?)),
+            Outcome::Explain(plan, format) => Ok(Query::rows(in_rows(&explain(&self.with_costs(plan)?, format))?)),
+            Outcome::Analyze(plan, format) => {
+                let plan = self.with_costs(plan)?;
+                let places = self.session.places(statement)?;
+                match self.analyze(&plan) {
+                    Ok(query) => Ok(query.analyzed(plan, format).with_places(places)),
+                    Err(error) => Err(places.locate(error)),
+                }
+            }
             Outcome::Plan(plan) => {
                 let plan = self.with_costs(plan)?;
                 let places = self.session.places(statement)?;
@@ -129,7 +138,9 @@ impl Engine {
     /// Errors: as [`Engine::execute`].
     pub fn plan(&mut self, statement: &Statement) -> Result<Option<Plan>> {
         match self.session.execute(statement)? {
-            Outcome::Plan(plan) | Outcome::Explain(plan, _) => self.with_costs(plan).map(Some),
+            Outcome::Plan(plan) | Outcome::Explain(plan, _) | Outcome::Analyze(plan, _) => {
+                self.with_costs(plan).map(Some)
+            }
             Outcome::Done | Outcome::Rows(_) => Ok(None),
         }
     }
@@ -207,8 +218,25 @@ pub fn run_alike(one: &Plan, other: &Plan) -> bool {
     placed(one) == placed(other)
 }
 
-fn explained(plan: &Plan, format: ExplainFormat) -> Result<RecordBatch> {
-    let text = explain(plan, format);
+/// The plan's subqueries as [`explain_parallel`] has them, and how those of its nodes did that have a state.
+///
+/// Errors: `Error::Bug` if a plan is no JSON.
+pub fn explain_analyzed(plan: &Plan, nodes: &[NodeMetrics], format: ExplainFormat) -> Result<String> {
+    let text = explain_parallel(plan, format);
+    match format {
+        ExplainFormat::Json => {
+            let no_json = |error: serde_json::Error| Error::bug(format!("a plan is written as JSON: {error}"));
+            let mut object: Value = serde_json::from_str(&text).map_err(no_json)?;
+            object["ran"] = ran::json(nodes);
+            serde_json::to_string_pretty(&object).map_err(no_json)
+        }
+        ExplainFormat::Text => Ok(format!("{}\n\n{}", text.trim_end(), ran::text(nodes))),
+        ExplainFormat::Dot => Ok(text),
+    }
+}
+
+/// The lines of a plan as rows.
+pub(crate) fn in_rows(text: &str) -> Result<RecordBatch> {
     let lines = StringArray::from(text.lines().collect::<Vec<_>>());
     Ok(RecordBatch::try_from_iter([("plan", Arc::new(lines) as ArrayRef)])?)
 }

@@ -13,11 +13,13 @@
 //! * [`topology`]: plans that are built in Rust
 //! * [`query`]: the handle of a query: rows, stop, metrics
 //! * [`backends`]: where a plan runs
+//! * [`words`]: numbers, spans of time and sizes as people read them
 
 pub mod backends;
 pub mod engine;
 pub mod query;
 pub mod topology;
+pub mod words;
 
 pub use engine::Engine;
 pub use query::{Kind, Query};

@@ -3,10 +3,16 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use thalweg_core::{Error, Result, connector::TableDefinition};
+use thalweg_plan::Plan;
 use thalweg_runtime::{Metrics, RunningQuery, query::Control};
-use thalweg_sql::Places;
+use thalweg_sql::{ExplainFormat, Places};
+
+use crate::{backends::measured, engine};
+
+/// Said where a plan is not the one that ran.
+const OTHERWISE: &str = "\nit ran otherwise than it is shown: what was measured places it like this\n";
 
 /// What a statement is, for who shows its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +25,8 @@ pub enum Kind {
     Select,
     /// It writes rows into a table.
     Insert,
+    /// It runs a query, whose rows nobody sees, and answers with how that went.
+    Analyze,
 }
 
 /// A statement that was started: an iterator over its rows. Dropped, it is given up.
@@ -34,6 +42,17 @@ pub struct Query {
 enum State {
     Rows(Option<RecordBatch>),
     Running(Box<RunningQuery>),
+    /// A query that is measured, and its plan until that has been told.
+    Analyzed(Box<RunningQuery>, Option<Box<Plan>>, ExplainFormat),
+}
+
+impl State {
+    fn query(&self) -> Option<&RunningQuery> {
+        match self {
+            Self::Running(query) | Self::Analyzed(query, ..) => Some(query),
+            Self::Rows(_) => None,
+        }
+    }
 }
 
 impl Query {
@@ -54,6 +73,16 @@ impl Query {
     pub(crate) fn running(target: Option<TableDefinition>, schema: SchemaRef, query: RunningQuery) -> Self {
         let kind = if target.is_some() { Kind::Insert } else { Kind::Select };
         Self { kind, schema, target, places: None, state: State::Running(Box::new(query)) }
+    }
+
+    /// It is measured, and its rows are those of its plan then.
+    pub(crate) fn analyzed(self, plan: Plan, format: ExplainFormat) -> Self {
+        let state = match self.state {
+            State::Running(query) => State::Analyzed(query, Some(Box::new(plan)), format),
+            other => other,
+        };
+        let schema = Arc::new(Schema::new(vec![Field::new("plan", DataType::Utf8, true)]));
+        Self { kind: Kind::Analyze, schema, state, ..self }
     }
 
     pub(crate) fn with_places(self, places: Places) -> Self {
@@ -77,25 +106,19 @@ impl Query {
 
     /// Asks the sources to end. What has come out so far is complete; windows that are still open are not emitted.
     pub fn stop(&self) {
-        if let State::Running(query) = &self.state {
+        if let Some(query) = self.state.query() {
             query.stop();
         }
     }
 
     /// What the query has done so far.
     pub fn metrics(&self) -> Metrics {
-        match &self.state {
-            State::Running(query) => query.metrics(),
-            State::Rows(_) => Metrics::default(),
-        }
+        self.state.query().map(RunningQuery::metrics).unwrap_or_default()
     }
 
     /// A way to stop the query and to look at it from another thread; `None` if there is nothing that runs.
     pub fn control(&self) -> Option<Control> {
-        match &self.state {
-            State::Running(query) => Some(query.control()),
-            State::Rows(_) => None,
-        }
+        self.state.query().map(RunningQuery::control)
     }
 
     /// Waits until the query has ended, and says what it did. Rows that were not taken are not wanted any more.
@@ -103,7 +126,9 @@ impl Query {
     /// Errors: what ended the query, with its place in the text where that can be found.
     pub fn wait(&mut self) -> Result<Metrics> {
         match &mut self.state {
-            State::Running(query) => query.wait().map_err(|error| located(self.places.as_ref(), error)),
+            State::Running(query) | State::Analyzed(query, ..) => {
+                query.wait().map_err(|error| located(self.places.as_ref(), error))
+            }
             State::Rows(_) => Ok(Metrics::default()),
         }
     }
@@ -120,8 +145,27 @@ impl Iterator for Query {
                 let batch = query.next_batch()?.and_then(|batch| batch.compact());
                 Some(batch.map_err(|error| located(self.places.as_ref(), error)))
             }
+            State::Analyzed(query, plan, format) => {
+                let told = told(query, *plan.take()?, *format);
+                Some(told.map_err(|error| located(self.places.as_ref(), error)))
+            }
         }
     }
+}
+
+/// Runs a query to its end; its plan with what was measured.
+fn told(query: &mut RunningQuery, mut plan: Plan, format: ExplainFormat) -> Result<RecordBatch> {
+    while let Some(batch) = query.next_batch() {
+        batch?;
+    }
+    let metrics = query.wait()?;
+    let as_ran = plan.clone();
+    plan.costs = measured::costs(&metrics);
+    let mut text = engine::explain_analyzed(&plan, &metrics.nodes, format)?;
+    if format == ExplainFormat::Text && !engine::run_alike(&as_ran, &plan) {
+        text += OTHERWISE;
+    }
+    engine::in_rows(text.trim_end())
 }
 
 fn located(places: Option<&Places>, error: Error) -> Error {

@@ -25,6 +25,15 @@ pub(crate) use emit::Emit;
 pub(crate) use over::frame;
 use reader::Reader;
 
+/// How a query is explained.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Explaining {
+    /// How its plan is shown.
+    pub format: ExplainFormat,
+    /// Whether it is run, to be measured.
+    pub runs: bool,
+}
+
 /// What a statement asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
@@ -37,7 +46,7 @@ pub(crate) enum Kind {
     },
     Query(Box<Query>, Option<Emit>),
     Insert(Box<Insert>),
-    Explain(Box<Kind>, ExplainFormat),
+    Explain(Box<Kind>, Explaining),
     Set {
         key: String,
         value: String,
@@ -319,34 +328,43 @@ impl Reader<'_> {
         Ok(Kind::Insert(Box::new(Insert { table, columns, query: self.query()?, emit: None })))
     }
 
-    fn explain(&mut self) -> Result<Kind> {
-        let at = self.here();
-        if self.accept("ANALYZE") {
-            return Err(Error::query("EXPLAIN does not run a query")
-                .with_hint("write the query into a file and run thalweg explain query.sql --analyze")
-                .at(at));
+    fn explain_format(&mut self) -> Result<ExplainFormat> {
+        self.expect_word("FORMAT")?;
+        let name = self.name()?;
+        match name.text.to_ascii_uppercase().as_str() {
+            "TEXT" => Ok(ExplainFormat::Text),
+            "JSON" => Ok(ExplainFormat::Json),
+            "DOT" => Ok(ExplainFormat::Dot),
+            _ => {
+                let message = format!("unknown format {:?} of EXPLAIN", name.text);
+                Err(Error::query(message).with_hint("the formats are TEXT, JSON and DOT").at(name.at))
+            }
         }
-        let mut format = ExplainFormat::Text;
+    }
+
+    fn explain(&mut self) -> Result<Kind> {
+        let (mut runs, mut format) = (self.accept("ANALYZE"), ExplainFormat::Text);
         let is_query = ["SELECT", "WITH", "VALUES"].iter().any(|w| is_word(&self.parser.peek_nth_token(1), w));
         if self.accept_all(&["PLAN", "FOR"]) {
         } else if self.peek().token == Token::LParen && !is_query {
             self.expect(Token::LParen)?;
-            self.expect_word("FORMAT")?;
-            let name = self.name()?;
-            format = match name.text.to_ascii_uppercase().as_str() {
-                "TEXT" => ExplainFormat::Text,
-                "JSON" => ExplainFormat::Json,
-                "DOT" => ExplainFormat::Dot,
-                _ => {
-                    let message = format!("unknown format {:?} of EXPLAIN", name.text);
-                    return Err(Error::query(message).with_hint("the formats are TEXT, JSON and DOT").at(name.at));
+            loop {
+                if self.accept("ANALYZE") {
+                    runs = true;
+                } else {
+                    format = self.explain_format()?;
                 }
-            };
+                if !self.parser.consume_token(&Token::Comma) {
+                    break;
+                }
+            }
             self.expect(Token::RParen)?;
         }
         let at = self.here();
         match self.statement()? {
-            kind @ (Kind::Query(..) | Kind::Insert(_)) => Ok(Kind::Explain(Box::new(kind), format)),
+            kind @ (Kind::Query(..) | Kind::Insert(_)) => {
+                Ok(Kind::Explain(Box::new(kind), Explaining { format, runs }))
+            }
             _ => Err(Error::query("only SELECT and INSERT have a plan to explain").at(at)),
         }
     }

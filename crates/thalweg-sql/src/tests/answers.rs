@@ -292,6 +292,19 @@ fn a_query_is_explained_in_every_format() {
             other => panic!("{script}: {other:?}"),
         }
     }
+    for (script, expected) in [
+        ("EXPLAIN ANALYZE SELECT 1", ExplainFormat::Text),
+        ("EXPLAIN ANALYZE INSERT INTO out VALUES ('a', 1)", ExplainFormat::Text),
+        ("EXPLAIN ANALYZE (SELECT 1)", ExplainFormat::Text),
+        ("EXPLAIN (ANALYZE) SELECT 1", ExplainFormat::Text),
+        ("EXPLAIN (ANALYZE, FORMAT JSON) SELECT 1", ExplainFormat::Json),
+        ("EXPLAIN (FORMAT dot, analyze) SELECT 1", ExplainFormat::Dot),
+    ] {
+        match run(&mut session(), script) {
+            Ok(Outcome::Analyze(_, format)) => assert_eq!(format, expected, "{script}"),
+            other => panic!("{script}: {other:?}"),
+        }
+    }
 }
 
 #[test]

@@ -55,7 +55,7 @@ impl Random {
 #[track_caller]
 fn answers(text: &str) -> usize {
     match run(&mut session(), text) {
-        Ok(Outcome::Plan(plan) | Outcome::Explain(plan, _)) => plan.nodes().count(),
+        Ok(Outcome::Plan(plan) | Outcome::Explain(plan, _) | Outcome::Analyze(plan, _)) => plan.nodes().count(),
         Ok(_) => 0,
         Err(error) => {
             // The caret stands somewhere, and whatever went wrong is the text's fault.

@@ -61,10 +61,6 @@ SELEC * FROM s
   [SELEC] "SELEC" does not begin a statement
     did you mean "SELECT"?
 
-EXPLAIN ANALYZE SELECT * FROM s
-  [ANALYZE] EXPLAIN does not run a query
-    write the query into a file and run thalweg explain query.sql --analyze
-
 SELECT * FORM s
   [FORM] unexpected "FORM" after the end of the statement
     did you mean "FROM"?

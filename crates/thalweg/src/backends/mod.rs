@@ -4,3 +4,4 @@ pub mod local;
 pub mod measured;
 mod not_null;
 pub mod notes;
+pub mod ran;

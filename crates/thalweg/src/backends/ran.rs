@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use thalweg_core::operator::Way;
 use thalweg_runtime::metrics::NodeMetrics;
 
-use super::words;
+use crate::words;
 
 /// What the columns are called.
 const HEAD: [&str; 8] = [

@@ -2,7 +2,6 @@
 
 use std::{path::Path, sync::Arc};
 
-use serde_json::Value;
 use thalweg::{Engine, Plan, Query, backends::measured, query::Kind};
 use thalweg_connectors::unbuffered_stdout;
 use thalweg_core::{Error, Progress, Result};
@@ -10,7 +9,7 @@ use thalweg_plan::parallel::costs::{CostFile, Costs};
 use thalweg_runtime::metrics::NodeMetrics;
 use thalweg_sql::ExplainFormat;
 
-use super::{Ending, Failure, arguments::Explain, interrupt::Interrupt, output, placing, ran, screen::Screen, script};
+use super::{Ending, Failure, arguments::Explain, interrupt::Interrupt, output, placing, screen::Screen, script};
 
 /// Said where a plan is not the one that ran.
 const OTHERWISE: &str =
@@ -99,18 +98,9 @@ fn shown(plan: &Plan, ran: &[NodeMetrics], arguments: &Explain) -> Result<String
         Explain { dot: true, .. } => ExplainFormat::Dot,
         _ => ExplainFormat::Text,
     };
-    if !arguments.parallel && !arguments.analyze {
-        return Ok(thalweg::engine::explain(plan, format));
-    }
-    let text = thalweg::engine::explain_parallel(plan, format);
-    match format {
-        ExplainFormat::Json if arguments.analyze => {
-            let no_json = |error: serde_json::Error| Error::bug(format!("a plan is written as JSON: {error}"));
-            let mut object: Value = serde_json::from_str(&text).map_err(no_json)?;
-            object["ran"] = ran::json(ran);
-            serde_json::to_string_pretty(&object).map_err(no_json)
-        }
-        ExplainFormat::Text if arguments.analyze => Ok(format!("{}\n\n{}", text.trim_end(), ran::text(ran))),
-        _ => Ok(text),
+    match arguments {
+        Explain { analyze: true, .. } => thalweg::engine::explain_analyzed(plan, ran, format),
+        Explain { parallel: true, .. } => Ok(thalweg::engine::explain_parallel(plan, format)),
+        _ => Ok(thalweg::engine::explain(plan, format)),
     }
 }

@@ -8,7 +8,6 @@
 //! * `screen`: words on standard error
 //! * `status`, `summary`: how a query is doing, and how it did
 //! * `interrupt`: what Ctrl-C does
-//! * `words`: numbers, spans of time and sizes as people read them
 
 mod arguments;
 mod completions;
@@ -16,13 +15,11 @@ mod explain;
 mod interrupt;
 mod output;
 mod placing;
-mod ran;
 mod run;
 mod screen;
 mod script;
 mod status;
 mod summary;
-mod words;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

@@ -49,7 +49,7 @@ impl Runner<'_> {
         match query.kind() {
             Kind::Done => Ok(Ending::Done),
             Kind::Rows => self.print(&mut query).map(output::ending),
-            Kind::Select | Kind::Insert => self.follow(query),
+            Kind::Select | Kind::Insert | Kind::Analyze => self.follow(query),
         }
     }
 
@@ -70,7 +70,7 @@ impl Runner<'_> {
         };
         let watch = Watch::start(watched, self.screen, &self.interrupt);
         let progress = match query.kind() {
-            Kind::Select => self.print(&mut query),
+            Kind::Select | Kind::Analyze => self.print(&mut query),
             _ => query.wait().map(|_| Progress::Done),
         };
         let is_unread = watch.end() || (prints_itself && output::is_unread());

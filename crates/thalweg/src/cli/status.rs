@@ -11,11 +11,11 @@ use std::{
     time::Duration,
 };
 
-use thalweg::{Control, Metrics};
+use thalweg::{Control, Metrics, words};
 use thalweg_core::Timestamp;
 use unicode_width::UnicodeWidthStr;
 
-use super::{interrupt::Interrupt, output, screen::Screen, words};
+use super::{interrupt::Interrupt, output, screen::Screen};
 
 /// How often the line is redrawn.
 const TICK: Duration = Duration::from_millis(250);

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use thalweg::Metrics;
+use thalweg::{Metrics, words};
 use thalweg_core::Held;
 use thalweg_plan::label::{of_first_phase, told};
-
-use super::words;
 
 /// What went in and came out, how fast, and how long rows took; for a query that fills a table, with its name.
 pub fn summary(metrics: &Metrics, table: Option<&str>) -> String {

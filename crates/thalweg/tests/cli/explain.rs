@@ -19,6 +19,28 @@ fn plans_are_explained_and_nothing_is_run() {
 }
 
 #[test]
+fn explain_analyze_is_a_statement_too() {
+    let table = "CREATE TABLE g (ts TIMESTAMP, k BIGINT, WATERMARK FOR ts AS ts) WITH ('connector' = 'generator', 'number-of-rows' = '1000',
+                 'fields.ts.step' = '1 s', 'fields.k.min' = '0', 'fields.k.max' = '9');";
+    let counted = "SELECT k, count(*) OVER (PARTITION BY k ORDER BY ts ROWS_RANGE BETWEEN 20s PRECEDING AND CURRENT ROW) AS n FROM g";
+    let told = thalweg(&["run", "-o", "csv", "-c", &format!("{table} EXPLAIN ANALYZE {counted}")]);
+    assert!(told.stdout.starts_with("plan\n") && told.stdout.contains("rows found"), "{}", told.stdout);
+    assert!(
+        told.stdout.contains("measured") && told.stderr.contains("1,000 rows in, "),
+        "{} {}",
+        told.stdout,
+        told.stderr
+    );
+    assert!(!told.stdout.contains("\n0,"), "rows of the query are not shown: {}", told.stdout);
+    let json = thalweg(&["run", "-q", "-c", &format!("{table} EXPLAIN (ANALYZE, FORMAT JSON) {counted}")]).stdout;
+    let lines = json.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let text: String = lines.map(|line| line["plan"].as_str().unwrap().to_string()).collect();
+    let plan: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let over = plan["ran"].as_object().unwrap().iter().find(|(node, _)| node.starts_with("Over")).unwrap().1;
+    assert_eq!(over["results_from"], serde_json::json!({ "sorting": 1000 }), "{over}");
+}
+
+#[test]
 fn minima_over_a_few_rows_follow_their_windows() {
     let sql = "CREATE TABLE g (k BIGINT, v BIGINT, ts AS to_timestamp_seconds(k), WATERMARK FOR ts AS ts) WITH ('connector' = 'generator', \
                'number-of-rows' = '1000', 'fields.k.kind' = 'sequence'); \
