@@ -190,6 +190,9 @@ impl Engine {
     }
 }
 
+/// Said where what was measured of a plan divides it otherwise than it ran.
+pub const OTHERWISE: &str = "it ran otherwise than it is shown: what was measured places it like this";
+
 /// The plan as text, as JSON or as a graph.
 pub fn explain(plan: &Plan, format: ExplainFormat) -> String {
     let plan = &local::as_run(plan);

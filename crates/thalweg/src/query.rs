@@ -11,9 +11,6 @@ use thalweg_sql::{ExplainFormat, Places};
 
 use crate::{backends::measured, engine};
 
-/// Said where a plan is not the one that ran.
-const OTHERWISE: &str = "\nit ran otherwise than it is shown: what was measured places it like this\n";
-
 /// What a statement is, for who shows its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -163,7 +160,7 @@ fn told(query: &mut RunningQuery, mut plan: Plan, format: ExplainFormat) -> Resu
     plan.costs = measured::costs(&metrics);
     let mut text = engine::explain_analyzed(&plan, &metrics.nodes, format)?;
     if format == ExplainFormat::Text && !engine::run_alike(&as_ran, &plan) {
-        text += OTHERWISE;
+        text = format!("{text}\n{}", engine::OTHERWISE);
     }
     engine::in_rows(text.trim_end())
 }

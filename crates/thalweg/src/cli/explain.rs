@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use thalweg::{Engine, Plan, Query, backends::measured, query::Kind};
+use thalweg::{Engine, Plan, Query, backends::measured, engine::OTHERWISE, query::Kind};
 use thalweg_connectors::unbuffered_stdout;
 use thalweg_core::{Error, Progress, Result};
 use thalweg_plan::parallel::costs::{CostFile, Costs};
@@ -10,10 +10,6 @@ use thalweg_runtime::metrics::NodeMetrics;
 use thalweg_sql::ExplainFormat;
 
 use super::{Ending, Failure, arguments::Explain, interrupt::Interrupt, output, placing, screen::Screen, script};
-
-/// Said where a plan is not the one that ran.
-const OTHERWISE: &str =
-    "it ran otherwise than it is shown: what was measured places it like this (--costs FILE keeps that for later runs)";
 
 /// Prints the plan of each query that was given; other statements take effect.
 pub fn explain(arguments: &Explain, screen: &Arc<Screen>) -> std::result::Result<Ending, Failure> {
@@ -34,7 +30,7 @@ pub fn explain(arguments: &Explain, screen: &Arc<Screen>) -> std::result::Result
             let as_ran = plan.clone();
             (plan.costs, ran) = analysis.measure(&engine, &plan).map_err(failure)?;
             if !thalweg::engine::run_alike(&as_ran, &plan) {
-                screen.say(OTHERWISE);
+                screen.say(&format!("{OTHERWISE} (--costs FILE keeps that for later runs)"));
             }
         }
         let lead = if plans > 0 && !arguments.json { "\n" } else { "" };
