@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arrow_array::{Int64Array, RecordBatch, TimestampMicrosecondArray};
+use arrow_array::{Int64Array, RecordBatch, TimestampMicrosecondArray, cast::AsArray};
 use testkit::show;
 use thalweg::Engine;
 use thalweg_core::{
@@ -21,9 +21,12 @@ use thalweg_core::{
 struct Counter {
     read: Arc<AtomicU64>,
     panics_at: Option<u64>,
+    /// So many rows come together, so often, of which the first is a second behind; for ever as many as are asked for if there is none.
+    packets: Option<(usize, Duration)>,
 }
 
 struct CounterReader {
+    due: Option<Instant>,
     counter: Counter,
     next: u64,
 }
@@ -50,17 +53,28 @@ impl Source for CounterSource {
     }
 
     fn open(&self, _: usize, _: Host) -> Result<Box<dyn Reader>> {
-        Ok(Box::new(CounterReader { counter: self.0.clone(), next: 0 }))
+        Ok(Box::new(CounterReader { due: None, counter: self.0.clone(), next: 0 }))
     }
 }
 
 impl Reader for CounterReader {
     fn read(&mut self, rows: usize) -> Result<Read> {
         assert!(self.counter.panics_at.is_none_or(|at| self.next < at), "the counter broke");
+        let mut rows = rows;
+        let is_late = |n: i64| self.counter.packets.is_some_and(|(packet, _)| n % packet as i64 == 0);
+        if let Some((packet, pause)) = self.counter.packets {
+            let due = *self.due.get_or_insert_with(Instant::now);
+            if due > Instant::now() {
+                return Ok(Read::Wait(Some(due)));
+            }
+            (rows, self.due) = (packet, Some(due + pause));
+        }
         let numbers = self.next as i64..self.next as i64 + rows as i64;
         self.next += rows as u64;
         self.counter.read.store(self.next, Ordering::SeqCst);
-        let times = TimestampMicrosecondArray::from_iter_values(numbers.clone().map(|n| n * 1000));
+        let times = TimestampMicrosecondArray::from_iter_values(
+            numbers.clone().map(|n| (n - if is_late(n) { 1000 } else { 0 }) * 1000),
+        );
         let columns = RecordBatch::try_from_iter([
             ("ts", Arc::new(times) as arrow_array::ArrayRef),
             ("n", Arc::new(Int64Array::from_iter_values(numbers))),
@@ -145,6 +159,27 @@ fn a_stop_does_not_wait_for_rows_that_have_very_many_partners() {
         assert!(stopped.elapsed() < Duration::from_secs(60), "{rest}: {:?}", stopped.elapsed());
         assert!(query.metrics().is_cut_short, "{rest}: not all of it can have been done");
     }
+}
+
+#[test]
+fn results_are_corrected_where_rows_always_come_before_others_have_waited_for_long() {
+    // There are more rows than are answered as they come, time passes none of them, and what is put off may wait for as long as many packets take.
+    let counter = Counter { packets: Some((40, Duration::from_millis(20))), ..Counter::default() };
+    let mut engine = Engine::with_connectors(vec![Arc::new(counter)]);
+    engine
+        .sql(
+            "SET 'parallelism' = '1'; SET 'target.delay' = '200ms';
+             CREATE TABLE t (ts TIMESTAMP, n BIGINT, WATERMARK FOR ts AS ts - INTERVAL '1' DAY) WITH ('connector' = 'counter')",
+        )
+        .unwrap();
+    let sql = "SELECT n, sum(n) OVER (PARTITION BY n % 2 ORDER BY ts RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING AND CURRENT ROW) FROM t
+               EMIT EAGER";
+    let mut query = engine.sql(sql).unwrap();
+    within_a_minute(|| {
+        let batch = query.next().unwrap().unwrap();
+        batch.column(0).as_string::<i32>().iter().flatten().any(|op| op == "-U")
+    });
+    query.stop();
 }
 
 #[test]

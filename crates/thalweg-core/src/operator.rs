@@ -86,8 +86,10 @@ pub enum Progress {
 pub enum PutOff {
     /// Nothing.
     Nothing,
-    /// What is cheaper for much at a time: a while later.
+    /// What takes long, and is cheaper for much at a time: a while later, and not all of the time.
     Later,
+    /// What takes no time, and is cheaper for much at a time: a while later.
+    Soon,
     /// What has come, so many rows, which cost less together with those that come next; or, where these are none, the rest of what it has
     /// begun.
     Now(usize),

@@ -183,11 +183,12 @@ impl Chain {
         self.links[self.first_alive..].iter().map(|link| link.operator.put_off()).max().unwrap_or(PutOff::Nothing)
     }
 
-    /// Nothing else is to be done: does some of what was put off. Call [`Chain::advance`] until that is done.
+    /// Nothing else is to be done: does some of what was put off, and of what may wait for longer if nothing else was. Call [`Chain::advance`] until
+    /// that is done.
     pub fn catch_up(&mut self) {
-        let late =
-            (self.first_alive..self.links.len()).filter(|at| self.links[*at].operator.put_off() > PutOff::Nothing);
-        self.work.extend(late.map(Work::CatchUp));
+        let least = self.put_off().min(PutOff::Now(0));
+        let is_late = |at: &usize| least > PutOff::Nothing && self.links[*at].operator.put_off() >= least;
+        self.work.extend((self.first_alive..self.links.len()).filter(is_late).map(Work::CatchUp));
     }
 
     /// Puts out all that is held back. Call [`Chain::advance`] until that is done.

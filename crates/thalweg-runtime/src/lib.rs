@@ -27,6 +27,7 @@ pub mod accuracy;
 pub mod adapt;
 pub mod alarm;
 pub mod align;
+pub mod backlog;
 pub mod chain;
 pub mod clock;
 pub mod deal;

@@ -16,6 +16,7 @@ use thalweg_plan::{Settings, settings::Merge};
 use crate::{
     adapt::{member::Member, planner::Planner, table::Table, tally::Tally, team::Team},
     align::{self, Alignment},
+    backlog::Backlog,
     chain::Chain,
     clock::{Clock, Linger},
     deal::{Dealer, InTurn},
@@ -178,6 +179,7 @@ pub fn start(topology: Topology) -> Result<RunningQuery> {
                 most,
                 delay: Linger { most: delay(&settings), clock: clock.clone() },
                 idle_since: None,
+                backlog: Backlog::default(),
                 lull: Lull::default(),
                 gives_way: false,
                 stopping_since: None,

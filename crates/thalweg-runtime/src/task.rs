@@ -20,6 +20,7 @@ use thalweg_core::{
 
 use crate::{
     adapt::{member::Member, planner::Planner},
+    backlog::Backlog,
     chain::Chain,
     clock::Linger,
     deal::Dealer,
@@ -167,8 +168,10 @@ pub struct Task {
     pub most: usize,
     /// How long what the chain put off waits for more.
     pub delay: Linger,
-    /// When there was first nothing else to do since something was put off.
+    /// When there was first nothing else to do since something was put off that takes no time.
     pub idle_since: Option<Instant>,
+    /// When there is time for what takes long.
+    pub backlog: Backlog,
     /// How long nothing has come while rows waited for others.
     pub lull: Lull,
     /// Whether others have a turn before what the chain put off is done.
@@ -368,6 +371,7 @@ impl Task {
 
     /// Hands the next events to the chain; or says how the turn ends.
     fn take_in(&mut self) -> Result<Option<Turn>> {
+        self.backlog.end(|| self.delay.clock.now());
         if let Intake::Source(..) = self.intake {
             self.shared.adapt();
         }
@@ -418,7 +422,14 @@ impl Task {
                     if !std::mem::replace(&mut self.gives_way, true) {
                         return Ok(Some(Turn::Again));
                     }
-                    (self.gives_way, self.idle_since, self.lull) = (false, None, Lull::default());
+                    (self.gives_way, self.lull) = (false, Lull::default());
+                    match self.chain.put_off() {
+                        PutOff::Later => self.backlog.begin(self.delay.clock.now()),
+                        // The rest of what was begun.
+                        PutOff::Now(0) => self.backlog.go_on(self.delay.clock.now()),
+                        PutOff::Soon => self.idle_since = None,
+                        PutOff::Now(_) | PutOff::Nothing => {}
+                    }
                     self.chain.catch_up();
                     return Ok(None);
                 }
@@ -437,9 +448,11 @@ impl Task {
         match self.chain.put_off() {
             PutOff::Nothing => {
                 (self.idle_since, self.lull) = (None, Lull::default());
+                self.backlog.forget();
                 None
             }
-            PutOff::Later => Some(*self.idle_since.get_or_insert_with(now) + self.delay.most),
+            PutOff::Later => Some(self.backlog.until(self.delay.most, now())),
+            PutOff::Soon => Some(*self.idle_since.get_or_insert_with(now) + self.delay.most),
             PutOff::Now(rows) => Some(self.lull.until(rows, now())),
         }
     }

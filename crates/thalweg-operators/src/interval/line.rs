@@ -9,7 +9,7 @@ use super::{
     entry::{BASE, Entry},
     standing::Standing,
     totals::Running,
-    walk::{passed, search},
+    walk::{EVEN, guess_back, passed, search, search_by_time},
 };
 
 /// A key's rows are moved to the front of their memory once so many before them are gone, and as many as are left; few, so that the rows
@@ -74,11 +74,12 @@ impl Line {
     /// Appends where rows, which are in their order, belong among those that are here: how many are before each. Appends nothing and returns
     /// `false` if one has the time and position of one that is here.
     pub fn find_places(&self, rows: &[Entry], places: &mut Vec<usize>) -> bool {
-        let (here, first) = (self.rows(), places.len());
+        let (here, times, first) = (self.rows(), self.times(), places.len());
         let mut end = here.len();
         for row in rows.iter().rev() {
             // As a rule it stands at the end, or not far from there.
-            end = search(&here[..end], end, |other| other.by_time(row).is_lt());
+            let earlier = search_by_time(&times[..end], end, row.time, |time| *time, |time| *time < row.time);
+            end = earlier + search(&here[earlier..end], 0, |other| other.by_time(row).is_lt());
             if here.get(end).is_some_and(|other| other.by_time(row).is_eq()) {
                 places.truncate(first);
                 return false;
@@ -231,9 +232,25 @@ impl Line {
         prefetch(&self.running, 0);
     }
 
+    /// Asks for the memory that says where a row would be that came late.
+    pub fn prefetch_end(&self) {
+        let times = self.times();
+        prefetch(&times[times.len().saturating_sub(EVEN)..][..usize::from(!times.is_empty())], 0);
+        self.prefetch_columns();
+    }
+
+    /// Asks for the memory around the place of a row that came late, if rows there are evenly spread in time.
+    pub fn prefetch_place(&self, time: i64) {
+        let place = self.gone + guess_back(self.times(), time, |time| *time);
+        prefetch(self.times.get(place..=place).unwrap_or_default(), 0);
+        prefetch(self.entries.get(place..=place).unwrap_or_default(), 0);
+        self.running.iter().for_each(|running| running.prefetch(place));
+    }
+
     /// Asks for the memory that the columns lead to.
     pub fn prefetch_totals(&self) {
-        self.running.iter().for_each(Running::prefetch);
+        let last = self.times.len();
+        self.running.iter().for_each(|running| running.prefetch(last));
     }
 
     /// How many bytes of memory it takes.

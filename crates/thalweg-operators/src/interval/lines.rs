@@ -27,6 +27,9 @@ const SPARE: usize = 3;
 /// That time passes counts as so many rows.
 const PASSING: usize = 16;
 
+/// Where there are so many times as many rows, at least, those that come find none of them in the caches.
+const RARE: usize = 64;
+
 /// Keys with numbers, and the rows of each, which come in the order of time and leave in it.
 pub struct Lines {
     encoder: KeyEncoder,
@@ -148,6 +151,15 @@ impl Lines {
         }
         near.into_iter().for_each(|near| self.lines[near].prefetch_columns());
         nearest.into_iter().for_each(|nearest| self.lines[nearest].prefetch_totals());
+    }
+
+    /// Asks for the memory around the places of rows, if these are few beside all that are here: it is in no cache then, as a rule.
+    pub fn prefetch_places(&self, rows: &[Entry]) {
+        if rows.len() * RARE > self.rows {
+            return;
+        }
+        rows.iter().for_each(|row| self.lines[row.key as usize].prefetch_end());
+        rows.iter().for_each(|row| self.lines[row.key as usize].prefetch_place(row.time));
     }
 
     /// Appends rows of these keys and times, as [`Lines::append`] does, where nothing else is kept of rows.

@@ -103,11 +103,11 @@ impl Running {
         (self.counts, self.largest) = (Vec::new(), 0);
     }
 
-    /// Asks for the memory of the last rows.
-    pub fn prefetch(&self) {
+    /// Asks for the memory of the sum before a row.
+    pub fn prefetch(&self, row: usize) {
         match &self.sums {
-            Sums::Narrow(sums) => prefetch(&sums[sums.len() - 1..], 0),
-            Sums::Wide(sums) => prefetch(&sums[sums.len() - 1..], 0),
+            Sums::Narrow(sums) => prefetch(sums.get(row..=row).unwrap_or_default(), 0),
+            Sums::Wide(sums) => prefetch(sums.get(row..=row).unwrap_or_default(), 0),
         }
     }
 

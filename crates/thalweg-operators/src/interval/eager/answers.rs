@@ -38,24 +38,10 @@ impl Row for Answered {
 }
 
 impl Answers {
-    /// Marks the rows of a key that may see some of these times, which ascend, and appends those that were not marked before. A row is seen by
-    /// those that are so far behind it: from where to where; `None` is without end.
-    pub fn mark(
-        &mut self,
-        key: u32,
-        times: impl Iterator<Item = i64>,
-        seen_from: (i64, Option<i64>),
-        found: &mut Vec<Entry>,
-    ) {
-        // Those up to here are marked.
-        let mut marked = i64::MIN;
-        let ranges = times.filter_map(|time| {
-            let first = time.saturating_add(seen_from.0).max(marked);
-            let last = seen_from.1.map_or(i64::MAX, |to| time.saturating_add(to));
-            marked = last.saturating_add(1);
-            (first <= last).then_some((first, last))
-        });
-        self.runs.change_between(key, ranges, |row| {
+    /// Marks the rows of a key with a time in some spans of which both ends are included, which ascend and do not overlap, and appends those
+    /// that were not marked before.
+    pub fn mark(&mut self, key: u32, spans: impl Iterator<Item = (i64, i64)>, found: &mut Vec<Entry>) {
+        self.runs.change_between(key, spans, |row| {
             if !std::mem::replace(&mut row.is_stale, true) {
                 found.push(row.base);
             }
@@ -90,6 +76,11 @@ impl Answers {
         let found = of_time().find_map(|rows| sorted(&rows).map(|row| &rows[row]));
         let found = found.or_else(|| of_time().flatten().find(|row| row.base.position == position));
         found.map(|row| (row.base, row.given))
+    }
+
+    /// Asks for the memory where rows will be put that were not answered before.
+    pub fn prefetch(&self, bases: &[Entry]) {
+        self.runs.prefetch_places(bases);
     }
 
     /// One of the aggregates that were last given.

@@ -1,6 +1,6 @@
 //! What is new of some rows' results.
 
-use arrow_array::ArrayRef;
+use arrow_array::{ArrayRef, UInt32Array};
 use arrow_ord::ord::make_comparator;
 use arrow_schema::SortOptions;
 use arrow_select::interleave::interleave;
@@ -41,6 +41,18 @@ impl Changes {
             }
         }
         Ok(Self { rows, before, before_of })
+    }
+
+    /// The rows of which something is new, each once, and for each that goes out which of these it is.
+    pub fn distinct(&self) -> (Vec<usize>, UInt32Array) {
+        let (mut rows, mut of_rows): (Vec<usize>, _) = (Vec::with_capacity(self.rows.len()), Vec::new());
+        for (_, row) in &self.rows {
+            if rows.last() != Some(row) {
+                rows.push(*row);
+            }
+            of_rows.push(rows.len() as u32 - 1);
+        }
+        (rows, of_rows.into())
     }
 
     /// The rows that are given a result which they did not have.

@@ -6,6 +6,7 @@
 //! * [`over`]: aggregates over the rows around each row
 //! * [`join`]: pairs of rows
 //! * [`answers`]: rows whose results may change
+//! * [`changed`]: when results may have changed
 //! * [`changes`]: what is new of some rows' results
 //! * [`corrections`]: what is said anew of rows that results are given for
 //! * [`normalize`]: corrections as those see them who read some columns of some rows
@@ -13,6 +14,7 @@
 //! * [`watched`]: where rows are whose results are remembered
 
 pub mod answers;
+pub mod changed;
 pub mod changes;
 pub mod corrections;
 pub mod join;

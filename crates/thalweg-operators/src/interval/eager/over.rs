@@ -21,6 +21,7 @@ use super::{
         sweep::Sweep,
     },
     answers::Answers,
+    changed::Changed,
     changes::Changes,
     corrections::{Corrections, Said},
     op::{Op, Outbox},
@@ -52,22 +53,20 @@ pub struct EagerOver {
     /// well; and those that are to be answered.
     pending: Entries,
     unanswered: Entries,
-    /// Rows among those of their keys, for which it was not looked yet whose results they change.
-    put_off: Vec<Entry>,
-    /// The earliest time of a row whose result they may change.
-    changes_from: i64,
+    /// When results may have changed by rows that are among those of their keys, and for which it was not looked yet whose they are.
+    changed: Changed,
     /// How far results are settled: nothing changes those before that.
     settled: Timestamp,
     /// How many rows have come since.
     come: usize,
-    /// Rows whose results may have changed, those that are looked at again already, and the earliest time of one.
+    /// Rows whose results may have changed, which are looked at again, some at a time.
     stale: Vec<Entry>,
-    begun: Vec<Entry>,
-    stale_from: i64,
     /// How far behind a row those may be that see it.
     seen_from: (i64, Option<i64>),
     /// Whether time has moved on, and rows may be dropped.
     expires: bool,
+    /// Whether none of the rows that are looked at next was answered before.
+    are_new: bool,
     /// How many columns a result has: aggregates, and what is corrected of its row.
     columns: usize,
     /// What is said anew of the rows of the first input, if that can be.
@@ -89,11 +88,11 @@ const PENDING: usize = if cfg!(test) { 32 } else { 5 * 8192 };
 /// At most so many rows that are not final wait for their first answer when time moves on.
 const UNANSWERED: usize = if cfg!(test) { 24 } else { 10 * 4096 };
 
-/// At most so many rows are kept of which nobody has looked whose results they change.
-const PUT_OFF: usize = 4096;
-
-/// When so many rows have come, results that are final are settled.
+/// When so many rows have come, results that are final are settled: all of them at once, while none is there that may change.
 const SETTLED: usize = if cfg!(test) { 48 } else { 4096 };
+
+/// The same where some are, and few rows wait for their first answer, which come no faster than they are answered: those wait for no more than these.
+const CORRECTED: usize = SETTLED / 4;
 
 /// Where there are so many times as many new rows as others that may be seen, at least, all are sorted each time, in place of an index.
 /// (Tests sort them whenever they can.)
@@ -132,15 +131,13 @@ impl EagerOver {
             answers,
             pending: Entries::default(),
             unanswered: Entries::default(),
-            put_off: Vec::new(),
-            changes_from: i64::MAX,
+            changed: Changed::default(),
             settled: Timestamp::MIN,
             come: 0,
             stale: Vec::new(),
-            begun: Vec::new(),
-            stale_from: i64::MAX,
             seen_from,
             expires: false,
+            are_new: false,
             columns: aggregates + corrected,
             corrections,
             outbox,
@@ -152,11 +149,11 @@ impl EagerOver {
     /// they are. That is only as long as no result is there that may change, and not many rows wait for a first answer that is not final.
     fn sweeps(&mut self, end: i64) -> bool {
         let new = self.pending();
-        let Self { over, answers, unanswered, put_off, stale, begun, .. } = self;
+        let Self { over, answers, unanswered, changed, stale, .. } = self;
         let Over { sweep, swept, .. } = over;
         let Some(sweep) = sweep else { return false };
         let are_many = unanswered.len() >= UNANSWERED && unanswered.count_from(end) >= UNANSWERED;
-        let may_change = [put_off, stale, begun].into_iter().any(|rows| !rows.is_empty()) || answers.rows() > 0;
+        let may_change = !changed.is_empty() || !stale.is_empty() || answers.rows() > 0;
         if may_change || are_many {
             return false;
         }
@@ -223,19 +220,22 @@ impl EagerOver {
         if rows.is_empty() {
             return Ok(());
         }
-        let Self { over, answers, put_off, changes_from, seen_from, .. } = self;
+        let Self { over, answers, changed, seen_from, .. } = self;
         let Over { due, kept, lines, sorter, asked, .. } = over;
         sorter.sort_rows(&mut rows, By::Key, |rows| hashes(kept, rows))?;
         let (mut between, mut places, mut others, mut taken) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        lines.prefetch_places(&rows);
         // Those that are none of these stand behind all rows of their keys, as most do.
         let (mut elsewhere, mut done) = (Vec::new(), 0);
         for same in rows.chunk_by(|a, b| a.key == b.key) {
             // Where rows come in order, none that was answered sees those that follow.
-            let answered = answers.last(same[0].key);
-            let changes = |row: &&Entry| answered.is_some_and(|last| row.time.saturating_add(seen_from.0) <= last);
-            put_off.extend(same.iter().take_while(changes));
-            if changes(&&same[0]) {
-                *changes_from = (*changes_from).min(same[0].time.saturating_add(seen_from.0));
+            if let Some(last) = answers.last(same[0].key) {
+                let span = |row: &Entry| {
+                    let from = row.time.saturating_add(seen_from.0);
+                    (from, seen_from.1.map_or(last, |to| row.time.saturating_add(to).min(last)))
+                };
+                let spans = same.iter().map(span).take_while(|(from, _)| *from <= last);
+                spans.for_each(|(from, to)| changed.put(same[0].key, from, to));
             }
             let place = done..done + same.len();
             done = place.end;
@@ -265,25 +265,15 @@ impl EagerOver {
     fn answer_all(&mut self) -> Result<()> {
         self.insert(Timestamp::MAX)?;
         let unanswered = self.unanswered.take();
-        self.look_at(unanswered)
+        self.are_new = self.over.ready.is_empty();
+        self.find_next(unanswered)
     }
 
-    /// Finds the results that those rows may change which have come.
-    fn mark(&mut self) {
-        let Self { answers, put_off, stale, stale_from, changes_from, seen_from, .. } = self;
-        *changes_from = i64::MAX;
-        put_off.sort_unstable_by_key(|row| (row.key, row.time));
-        for same in put_off.chunk_by(|a, b| a.key == b.key) {
-            let from = stale.len();
-            answers.mark(same[0].key, same.iter().map(|entry| entry.time), *seen_from, stale);
-            *stale_from = stale[from..].iter().map(|row| row.time).fold(*stale_from, i64::min);
-        }
-        put_off.clear();
-    }
-
-    /// The earliest time of a row whose result may have changed.
-    fn earliest(&self) -> i64 {
-        self.stale.iter().chain(&self.begun).map(|row| row.time).min().unwrap_or(i64::MAX)
+    /// Finds the results of rows before `end`, or all, that may have changed by the rows which have come, but for those that are looked at again
+    /// already.
+    fn mark(&mut self, end: Option<i64>, stale: &mut Vec<Entry>) {
+        let Self { answers, changed, .. } = self;
+        changed.take_before(end, |key, spans| answers.mark(key, spans, stale));
     }
 
     /// Results that time has passed are final: they are looked at next if there are none yet or they may have changed, and these others,
@@ -311,15 +301,8 @@ impl EagerOver {
         unanswered.leave_before(end, |leaving| leaving.put_to(ready));
         // Later rows are seen by none of them, and are appended once rows of other inputs that are before them are there.
         self.insert(self.over.reached)?;
-        if self.changes_from < end {
-            self.mark();
-        }
-        if self.stale_from < end {
-            let Self { stale, begun, .. } = self;
-            let last = [stale, begun].into_iter().flat_map(|rows| rows.extract_if(.., |row| row.time < end));
-            next.extend(last);
-            self.stale_from = self.earliest();
-        }
+        self.mark(Some(end), &mut next);
+        next.extend(self.stale.extract_if(.., |row| row.time < end));
         self.look_at(next)
     }
 
@@ -334,8 +317,13 @@ impl EagerOver {
         self.seen() + self.answers.rows() + self.unanswered.len() == 0
     }
 
-    /// The results of these rows are looked at next.
+    /// The results of these rows are looked at next, some of which may have been answered before.
     fn look_at(&mut self, some: Vec<Entry>) -> Result<()> {
+        self.are_new = false;
+        self.find_next(some)
+    }
+
+    fn find_next(&mut self, some: Vec<Entry>) -> Result<()> {
         let Over { kept, sorter, ready, is_swept, .. } = &mut self.over;
         *is_swept = false;
         ready.extend(some);
@@ -356,9 +344,15 @@ impl EagerOver {
 
     /// Has the results of rows that were looked at go out, as far as they are new.
     fn answer_for(&mut self, bases: &[Entry]) -> Result<()> {
-        let Self { over, answers, corrections, watched, .. } = self;
+        let Self { over, answers, corrections, watched, are_new, .. } = self;
+        if *are_new {
+            answers.prefetch(bases);
+        }
         let mut found = over.chunk.aggregates(bases, &over.asked, &over.past, &over.kept)?;
-        let given = answers.given(bases);
+        let given = match *are_new {
+            true => vec![None; bases.len()],
+            false => answers.given(bases),
+        };
         over.watch(bases, &given, &found, watched)?;
         over.chunk.go_on(bases.len());
         if let Some(corrections) = corrections {
@@ -397,10 +391,14 @@ impl EagerOver {
         if changes.rows.is_empty() {
             return Ok(());
         }
-        let rows: Vec<Entry> = changes.rows.iter().map(|(_, row)| bases[*row]).collect();
-        let places: Vec<At> = rows.iter().map(|entry| entry.at).collect();
-        let times = || rows.iter().map(|entry| entry.time).collect();
+        // What a row passes on goes out twice where it is corrected, and is looked up once.
+        let (changed, of_rows) = changes.distinct();
+        let places: Vec<At> = changed.iter().map(|row| bases[*row].at).collect();
+        let times = || changed.iter().map(|row| bases[*row].time).collect();
         let mut columns = passed(times, &places, &over.asked, &over.kept, &over.output)?;
+        if changed.len() < changes.rows.len() {
+            columns = columns.iter().map(|column| take(column, &of_rows, None)).collect::<Result<_, _>>()?;
+        }
         let corrected = corrections.as_ref().map_or(&[][..], Corrections::columns);
         let aggregates = found.len() - corrected.len();
         for (number, column) in corrected.iter().zip(aggregates..) {
@@ -467,18 +465,17 @@ impl EagerOver {
         let swept = over.sweep.as_ref().map(Sweep::rows);
         if over.lines.is_sparse(answers.rows() + over.past.keys() + swept.map_or(0, Entries::len)) {
             let mut is_wanted: Vec<bool> = (0..over.lines.keys() as u32).map(|key| over.past.has(key)).collect();
-            let Self { pending, unanswered, put_off, stale, begun, .. } = self;
-            let others = [put_off, stale, begun];
+            let Self { pending, unanswered, changed, stale, .. } = self;
             let kept = swept.into_iter().chain([&*pending, &*unanswered]).flat_map(Entries::keys);
-            let in_rows = answers.iter().chain(others.iter().flat_map(|rows| rows.iter())).map(|entry| &entry.key);
+            let in_rows = answers.iter().chain(stale.iter()).map(|entry| &entry.key);
             kept.chain(in_rows).for_each(|key| is_wanted[*key as usize] = true);
-            over.faults.keys().for_each(|key| is_wanted[key as usize] = true);
+            over.faults.keys().chain(changed.keys()).for_each(|key| is_wanted[key as usize] = true);
             let moved = over.lines.forget_keys(|key| is_wanted[key as usize]);
             over.past.renumber(&moved);
             over.faults.renumber(&moved);
             answers.renumber(&moved);
-            let in_rows = others.into_iter().flatten().map(|entry| &mut entry.key);
-            in_rows.for_each(|key| *key = moved[*key as usize]);
+            changed.renumber(&moved);
+            stale.iter_mut().for_each(|entry| entry.key = moved[entry.key as usize]);
             [pending, unanswered].into_iter().for_each(|rows| rows.renumber(&moved));
             over.sweep.iter_mut().for_each(|sweep| sweep.renumber(&moved));
         }
@@ -527,7 +524,9 @@ impl Operator for EagerOver {
     fn on_time(&mut self, frontier: &Frontier, out: &mut Output) -> Result<Progress> {
         self.over.reached = self.over.reached.max(frontier.combined().minus(Interval(self.over.allowed)));
         // What is settled for many rows at a time costs less for each.
-        if self.come >= SETTLED || self.is_empty() || frontier.combined() == Timestamp::MAX {
+        let waiting = self.pending().max(self.unanswered.len());
+        let many = if self.answers.rows() > 0 && waiting < CORRECTED { CORRECTED } else { SETTLED };
+        if self.come >= many || self.is_empty() || frontier.combined() == Timestamp::MAX {
             self.settle(Vec::new())?;
         }
         if self.unanswered.len() >= UNANSWERED {
@@ -539,9 +538,9 @@ impl Operator for EagerOver {
 
     fn flush(&mut self, out: &mut Output) -> Result<Progress> {
         self.insert(Timestamp::MAX)?;
-        self.mark();
-        let Self { unanswered, begun, stale, .. } = self;
-        let all = [unanswered.take(), std::mem::take(begun), std::mem::take(stale)].concat();
+        let mut all = self.unanswered.take();
+        all.append(&mut self.stale);
+        self.mark(None, &mut all);
         self.settle(all)?;
         out.hold(self.settled);
         self.resume(out)
@@ -550,8 +549,9 @@ impl Operator for EagerOver {
     fn put_off(&self) -> PutOff {
         let is_settled = self.settled == self.over.final_before() || self.is_empty();
         match self.pending() + self.unanswered.len() {
-            0 if !self.begun.is_empty() => PutOff::Now(0),
-            0 if self.stale.is_empty() && self.put_off.is_empty() && is_settled => PutOff::Nothing,
+            0 if !self.stale.is_empty() => PutOff::Now(0),
+            0 if !is_settled => PutOff::Soon,
+            0 if self.changed.is_empty() => PutOff::Nothing,
             0 => PutOff::Later,
             rows => PutOff::Now(rows),
         }
@@ -562,13 +562,17 @@ impl Operator for EagerOver {
             self.answer_all()?;
             return self.resume(out);
         }
-        if self.begun.is_empty() {
-            self.mark();
-            std::mem::swap(&mut self.begun, &mut self.stale);
+        if self.put_off() == PutOff::Soon {
             self.settle(Vec::new())?;
             out.hold(self.settled);
+            return self.resume(out);
         }
-        let some = self.begun.split_off(self.begun.len().saturating_sub(SOME));
+        if self.stale.is_empty() {
+            let mut stale = std::mem::take(&mut self.stale);
+            self.mark(None, &mut stale);
+            self.stale = stale;
+        }
+        let some = self.stale.split_off(self.stale.len().saturating_sub(SOME));
         self.look_at(some)?;
         self.resume(out)
     }
@@ -591,9 +595,6 @@ impl Operator for EagerOver {
             }
         }
         self.over.forget_next();
-        if self.put_off.len() >= PUT_OFF {
-            self.mark();
-        }
         if std::mem::take(&mut self.expires) {
             let lag = self.expire()?;
             out.count_search(Search { lag, ..Search::default() });
@@ -683,10 +684,8 @@ impl State for EagerOver {
             + self.corrections.as_ref().map_or(0, Corrections::bytes)
             + self.pending.bytes()
             + self.unanswered.bytes()
-            + [&self.put_off, &self.stale, &self.begun]
-                .map(|rows| rows.capacity() * size_of::<Entry>())
-                .iter()
-                .sum::<usize>()
+            + self.changed.bytes()
+            + self.stale.capacity() * size_of::<Entry>()
     }
 
     fn held(&self) -> Vec<Held> {

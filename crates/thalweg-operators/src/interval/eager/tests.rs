@@ -356,3 +356,21 @@ fn rows_whose_key_is_null_have_no_partners_and_are_not_kept() {
     assert_eq!(new(team), ["3 - 1 3 - - - - +I", "4 - 1 4 - - - - +I", "- - - - 3 - 1 3 +I", "- - - - 4 - 1 4 +I"]);
     assert_eq!(team.members[0].state().unwrap().held(), []);
 }
+
+#[test]
+fn what_becomes_final_does_not_wait_for_corrections_that_take_long() {
+    let make = || over(1000);
+    let team = &mut Team::new(&make, 1);
+    let put_off = |team: &Team<'_>| team.members[0].put_off();
+    team.put(0, &[row(1, 1), row(5, 2)], 100);
+    assert!(matches!(put_off(team), PutOff::Now(_)));
+    team.catch_up(100);
+    team.put(1, &[row(4, 10)], 100);
+    assert_eq!(put_off(team), PutOff::Later, "a result may have changed");
+    [0, 1].into_iter().for_each(|port| team.advance(port, Timestamp(4), 100));
+    assert_eq!(put_off(team), PutOff::Soon, "another one is final");
+    team.catch_up(100);
+    assert_eq!((put_off(team), team.found[0].len()), (PutOff::Later, 2), "nothing is said anew");
+    team.catch_up(100);
+    assert_eq!((put_off(team), team.found[0].len()), (PutOff::Nothing, 4));
+}

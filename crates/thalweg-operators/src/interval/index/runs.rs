@@ -13,7 +13,10 @@ use std::ops::Range;
 use thalweg_memory::simd::prefetch;
 
 use super::{
-    super::{entry::Entry, walk::search},
+    super::{
+        entry::Entry,
+        walk::{guess_back, search, search_by_time},
+    },
     Found, Index, Lookup, Place,
 };
 
@@ -24,7 +27,10 @@ const PASSING: usize = 16;
 const ROOM: usize = 64;
 
 /// A leaf has no more rows than this. (Tests have few.)
-const LEAF: usize = if cfg!(test) { 8 } else { 512 };
+const LEAF: usize = if cfg!(test) { 8 } else { 128 };
+
+/// Where there are so many times as many rows, at least, those that come find none of them in the caches.
+const RARE: usize = 64;
 
 /// So many keys ahead their memory is asked for, where there are too many for the caches: what is known of a key, then its last rows.
 const AHEAD: [usize; 2] = [16, 8];
@@ -158,7 +164,8 @@ impl<T: Row> Run<T> {
             _ => {
                 let leaf = self.leaf_of(near, |first| first <= place);
                 let rows = self.leaf(leaf);
-                let row = search(rows, if leaf == near { row } else { rows.len() }, |row| row.place() < place);
+                let near = if leaf == near { row } else { rows.len() };
+                let row = search_by_time(rows, near, place.0, Row::time, |row| row.place() < place);
                 let is_there = rows.get(row).is_some_and(|row| row.place() == place);
                 if is_there { Ok((leaf, row)) } else { Err((leaf, row)) }
             }
@@ -335,6 +342,23 @@ impl<T: Row> Runs<T> {
             let last = &self.runs[near].last;
             prefetch(&last[last.len().saturating_sub(1)..], 0);
         });
+    }
+
+    /// Asks for the memory around the places of rows, if these are few beside all that are here: it is in no cache then, as a rule.
+    pub fn prefetch_places(&self, rows: &[Entry]) {
+        if rows.len() * RARE > self.rows {
+            return;
+        }
+        let run = |row: &Entry| self.runs.get(row.key as usize);
+        for run in rows.iter().filter_map(run) {
+            let last = run.last.len().saturating_sub(1);
+            [0, last].into_iter().for_each(|row| prefetch(run.last.get(row..=row).unwrap_or_default(), 0));
+        }
+        for (run, row) in rows.iter().filter_map(|row| Some((run(row)?, row))) {
+            let leaf = run.leaf(run.leaf_of(run.earlier().len(), |first| first <= row.place()));
+            let place = guess_back(leaf, row.time(), Row::time);
+            prefetch(leaf.get(place..=place).unwrap_or_default(), 0);
+        }
     }
 
     /// So many rows have come that were put elsewhere: what time has passed is dropped the sooner.
