@@ -235,7 +235,8 @@ impl Line {
     /// Asks for the memory that says where a row would be that came late.
     pub fn prefetch_end(&self) {
         let times = self.times();
-        prefetch(&times[times.len().saturating_sub(EVEN)..][..usize::from(!times.is_empty())], 0);
+        let first = times.len().saturating_sub(EVEN);
+        prefetch(times.get(first..=first).unwrap_or_default(), 0);
         self.prefetch_columns();
     }
 

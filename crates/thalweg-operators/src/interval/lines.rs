@@ -11,6 +11,7 @@ use super::{
     entry::{At, Entry},
     line::Line,
     standing::Standing,
+    walk::RARE,
 };
 use crate::aggregate::groups::{Groups, KeyEncoder, Keys, Numbers};
 
@@ -26,9 +27,6 @@ const SPARE: usize = 3;
 
 /// That time passes counts as so many rows.
 const PASSING: usize = 16;
-
-/// Where there are so many times as many rows, at least, those that come find none of them in the caches.
-const RARE: usize = 64;
 
 /// Keys with numbers, and the rows of each, which come in the order of time and leave in it.
 pub struct Lines {

@@ -14,6 +14,9 @@ const NEXT: usize = 8;
 /// Among so many rows it is guessed where a time is.
 pub const EVEN: usize = 512;
 
+/// Where there are so many times as many rows, at least, those that come find none of them in the caches.
+pub const RARE: usize = 64;
+
 /// So many rows look for others in two halves, side by side.
 const LONG: usize = 512;
 

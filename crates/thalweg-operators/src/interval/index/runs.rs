@@ -15,7 +15,7 @@ use thalweg_memory::simd::prefetch;
 use super::{
     super::{
         entry::Entry,
-        walk::{guess_back, search, search_by_time},
+        walk::{RARE, guess_back, search, search_by_time},
     },
     Found, Index, Lookup, Place,
 };
@@ -28,9 +28,6 @@ const ROOM: usize = 64;
 
 /// A leaf has no more rows than this. (Tests have few.)
 const LEAF: usize = if cfg!(test) { 8 } else { 128 };
-
-/// Where there are so many times as many rows, at least, those that come find none of them in the caches.
-const RARE: usize = 64;
 
 /// So many keys ahead their memory is asked for, where there are too many for the caches: what is known of a key, then its last rows.
 const AHEAD: [usize; 2] = [16, 8];
