@@ -6,21 +6,21 @@
 //! * [`over`]: aggregates over the rows around each row
 //! * [`join`]: pairs of rows
 //! * [`answers`]: rows whose results may change
-//! * [`changed`]: when results may have changed
 //! * [`changes`]: what is new of some rows' results
 //! * [`corrections`]: what is said anew of rows that results are given for
 //! * [`normalize`]: corrections as those see them who read some columns of some rows
 //! * [`op`]: what becomes of a row
+//! * [`stale`]: the spans of time in which results may have changed
 //! * [`watched`]: where rows are whose results are remembered
 
 pub mod answers;
-pub mod changed;
 pub mod changes;
 pub mod corrections;
 pub mod join;
 pub mod normalize;
 pub mod op;
 pub mod over;
+pub mod stale;
 pub mod watched;
 
 #[cfg(test)]

@@ -21,10 +21,10 @@ use super::{
         sweep::Sweep,
     },
     answers::Answers,
-    changed::Changed,
     changes::Changes,
     corrections::{Corrections, Said},
     op::{Op, Outbox},
+    stale::StaleSpans,
     watched::Watched,
 };
 
@@ -54,7 +54,7 @@ pub struct EagerOver {
     pending: Entries,
     unanswered: Entries,
     /// When results may have changed by rows that are among those of their keys, and for which it was not looked yet whose they are.
-    changed: Changed,
+    stale_spans: StaleSpans,
     /// How far results are settled: nothing changes those before that.
     settled: Timestamp,
     /// How many rows have come since.
@@ -131,7 +131,7 @@ impl EagerOver {
             answers,
             pending: Entries::default(),
             unanswered: Entries::default(),
-            changed: Changed::default(),
+            stale_spans: StaleSpans::default(),
             settled: Timestamp::MIN,
             come: 0,
             stale: Vec::new(),
@@ -149,11 +149,11 @@ impl EagerOver {
     /// they are. That is only as long as no result is there that may change, and not many rows wait for a first answer that is not final.
     fn sweeps(&mut self, end: i64) -> bool {
         let new = self.pending();
-        let Self { over, answers, unanswered, changed, stale, .. } = self;
+        let Self { over, answers, unanswered, stale, stale_spans, .. } = self;
         let Over { sweep, swept, .. } = over;
         let Some(sweep) = sweep else { return false };
         let are_many = unanswered.len() >= UNANSWERED && unanswered.count_from(end) >= UNANSWERED;
-        let may_change = !changed.is_empty() || !stale.is_empty() || answers.rows() > 0;
+        let may_change = !stale_spans.is_empty() || !stale.is_empty() || answers.rows() > 0;
         if may_change || are_many {
             return false;
         }
@@ -220,7 +220,7 @@ impl EagerOver {
         if rows.is_empty() {
             return Ok(());
         }
-        let Self { over, answers, changed, seen_from, .. } = self;
+        let Self { over, answers, stale_spans, seen_from, .. } = self;
         let Over { due, kept, lines, sorter, asked, .. } = over;
         sorter.sort_rows(&mut rows, By::Key, |rows| hashes(kept, rows))?;
         let (mut between, mut places, mut others, mut taken) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -235,7 +235,7 @@ impl EagerOver {
                     (from, seen_from.1.map_or(last, |to| row.time.saturating_add(to).min(last)))
                 };
                 let spans = same.iter().map(span).take_while(|(from, _)| *from <= last);
-                spans.for_each(|(from, to)| changed.put(same[0].key, from, to));
+                spans.for_each(|(from, to)| stale_spans.put(same[0].key, from, to));
             }
             let place = done..done + same.len();
             done = place.end;
@@ -272,8 +272,8 @@ impl EagerOver {
     /// Finds the results of rows before `end`, or all, that may have changed by the rows which have come, but for those that are looked at again
     /// already.
     fn mark(&mut self, end: Option<i64>, stale: &mut Vec<Entry>) {
-        let Self { answers, changed, .. } = self;
-        changed.take_before(end, |key, spans| answers.mark(key, spans, stale));
+        let Self { answers, stale_spans, .. } = self;
+        stale_spans.take_before(end, |key, spans| answers.mark(key, spans, stale));
     }
 
     /// Results that time has passed are final: they are looked at next if there are none yet or they may have changed, and these others,
@@ -465,16 +465,16 @@ impl EagerOver {
         let swept = over.sweep.as_ref().map(Sweep::rows);
         if over.lines.is_sparse(answers.rows() + over.past.keys() + swept.map_or(0, Entries::len)) {
             let mut is_wanted: Vec<bool> = (0..over.lines.keys() as u32).map(|key| over.past.has(key)).collect();
-            let Self { pending, unanswered, changed, stale, .. } = self;
+            let Self { pending, unanswered, stale, stale_spans, .. } = self;
             let kept = swept.into_iter().chain([&*pending, &*unanswered]).flat_map(Entries::keys);
             let in_rows = answers.iter().chain(stale.iter()).map(|entry| &entry.key);
             kept.chain(in_rows).for_each(|key| is_wanted[*key as usize] = true);
-            over.faults.keys().chain(changed.keys()).for_each(|key| is_wanted[key as usize] = true);
+            over.faults.keys().chain(stale_spans.keys()).for_each(|key| is_wanted[key as usize] = true);
             let moved = over.lines.forget_keys(|key| is_wanted[key as usize]);
             over.past.renumber(&moved);
             over.faults.renumber(&moved);
             answers.renumber(&moved);
-            changed.renumber(&moved);
+            stale_spans.renumber(&moved);
             stale.iter_mut().for_each(|entry| entry.key = moved[entry.key as usize]);
             [pending, unanswered].into_iter().for_each(|rows| rows.renumber(&moved));
             over.sweep.iter_mut().for_each(|sweep| sweep.renumber(&moved));
@@ -551,7 +551,7 @@ impl Operator for EagerOver {
         match self.pending() + self.unanswered.len() {
             0 if !self.stale.is_empty() => PutOff::Now(0),
             0 if !is_settled => PutOff::Soon,
-            0 if self.changed.is_empty() => PutOff::Nothing,
+            0 if self.stale_spans.is_empty() => PutOff::Nothing,
             0 => PutOff::Later,
             rows => PutOff::Now(rows),
         }
@@ -684,7 +684,7 @@ impl State for EagerOver {
             + self.corrections.as_ref().map_or(0, Corrections::bytes)
             + self.pending.bytes()
             + self.unanswered.bytes()
-            + self.changed.bytes()
+            + self.stale_spans.bytes()
             + self.stale.capacity() * size_of::<Entry>()
     }
 

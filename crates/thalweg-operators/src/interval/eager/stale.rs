@@ -1,13 +1,13 @@
-//! When results may have changed.
+//! The spans of time in which results may have changed.
 
 /// Spans are merged when there are so many, and twice as many as the last time. (Tests have few.)
 const MANY: usize = if cfg!(test) { 4 } else { 4096 };
 
-/// Spans of time in which results of keys may have changed, and nobody has looked yet which these are.
+/// The spans of time in which results of keys may have changed, and nobody has looked yet which these are.
 ///
 /// Most of them overlap with others of their key, and are one with these.
 #[derive(Debug, Default)]
-pub struct Changed {
+pub struct StaleSpans {
     spans: Vec<Span>,
     /// How many there were when they were last merged.
     merged: usize,
@@ -21,7 +21,7 @@ struct Span {
     to: i64,
 }
 
-impl Changed {
+impl StaleSpans {
     /// Results of a key between these times may have changed.
     pub fn put(&mut self, key: u32, from: i64, to: i64) {
         if from > to {
@@ -98,17 +98,17 @@ mod tests {
     fn each_time_of_a_span_is_told_once_when_it_is_before_the_end() {
         for seed in 0..300 {
             let random = &mut StdRng::seed_from_u64(seed);
-            let (mut changed, mut expected) = (Changed::default(), BTreeSet::new());
+            let (mut spans, mut expected) = (StaleSpans::default(), BTreeSet::new());
             for _ in 0..20 {
                 for _ in 0..random.random_range(0..8) {
                     let (key, from) = (random.random_range(0..3), random.random_range(0..50));
                     let to = from + random.random_range(-3..9);
-                    changed.put(key, from, to);
+                    spans.put(key, from, to);
                     expected.extend((from..=to).map(|time| (key, time)));
                 }
                 let end = random.random_bool(0.8).then(|| random.random_range(0..60));
                 let (mut told, mut last) = (BTreeSet::new(), (0, i64::MIN));
-                changed.take_before(end, |key, spans| {
+                spans.take_before(end, |key, spans| {
                     for (from, to) in spans {
                         assert!(last.0 < key || last.1 < from && last.0 == key, "seed {seed}: they ascend");
                         last = (key, to);
@@ -118,22 +118,22 @@ mod tests {
                 let is_before = |(_, time): &(u32, i64)| end.is_none_or(|end| *time < end);
                 assert_eq!(told, expected.iter().copied().filter(is_before).collect(), "seed {seed}");
                 expected.retain(|time| !is_before(time));
-                assert_eq!(changed.is_empty(), expected.is_empty(), "seed {seed}");
+                assert_eq!(spans.is_empty(), expected.is_empty(), "seed {seed}");
             }
         }
     }
 
     #[test]
     fn spans_that_overlap_are_one_and_the_last_time_has_no_end() {
-        let mut changed = Changed::default();
-        (0..1_000).for_each(|time| changed.put(7, time, time + 2));
-        assert!(changed.spans.len() < 2 * MANY, "{} spans", changed.spans.len());
-        changed.put(7, 500, i64::MAX);
+        let mut spans = StaleSpans::default();
+        (0..1_000).for_each(|time| spans.put(7, time, time + 2));
+        assert!(spans.spans.len() < 2 * MANY, "{} spans", spans.spans.len());
+        spans.put(7, 500, i64::MAX);
         let mut told = Vec::new();
-        changed.take_before(Some(i64::MAX), |key, spans| told.extend(spans.map(|span| (key, span))));
+        spans.take_before(Some(i64::MAX), |key, spans| told.extend(spans.map(|span| (key, span))));
         assert_eq!(told, [(7, (0, i64::MAX - 1))]);
-        changed.take_before(None, |key, spans| told.extend(spans.map(|span| (key, span))));
+        spans.take_before(None, |key, spans| told.extend(spans.map(|span| (key, span))));
         assert_eq!(told[1..], [(7, (i64::MAX, i64::MAX))]);
-        assert!(changed.is_empty());
+        assert!(spans.is_empty());
     }
 }
