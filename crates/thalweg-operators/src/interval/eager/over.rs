@@ -448,7 +448,7 @@ impl EagerOver {
         }
         columns.extend(found);
         outbox.put_new(columns, places.len(), &over.output, over.batch_rows)?;
-        places.iter().for_each(|at| watched.leave(*at));
+        watched.leave_all(places);
         over.kept.release_runs(places);
         Ok(())
     }

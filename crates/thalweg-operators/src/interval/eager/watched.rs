@@ -45,10 +45,16 @@ impl Watched {
 
     /// The results of the row that lay there do not change any more: another one may lie there.
     pub fn leave(&mut self, at: At) {
+        self.leave_all(&[at]);
+    }
+
+    /// The same of several rows.
+    pub fn leave_all(&mut self, rows: &[At]) {
         // As a rule nobody asks how many results are exact.
-        if !self.places.is_empty()
-            && let Some(place) = self.places.remove(&at)
-        {
+        if self.places.is_empty() {
+            return;
+        }
+        for place in rows.iter().filter_map(|at| self.places.remove(at)) {
             self.rows[place] = None;
         }
     }
