@@ -39,7 +39,7 @@ pub trait Find {
 
 /// The pane of each selected row by its time, where time has come to `reached`.
 pub fn place(batch: &Batch, times: &[i64], reached: Timestamp, panes: &mut impl Find) -> Assigned {
-    let mut places = Places::default();
+    let mut places = ByPane::default();
     for from in (0..batch.len()).step_by(RUN) {
         let run = Run { batch, times, reached, rows: from..batch.len().min(from + RUN) };
         match run.shared(panes) {
@@ -155,7 +155,7 @@ impl Run<'_> {
 
 /// The rows that were given a place so far, by pane.
 #[derive(Default)]
-pub struct Places {
+pub struct ByPane {
     panes: Vec<(PaneId, Vec<Range<usize>>, Vec<u32>)>,
     known: HashMap<PaneId, usize>,
     /// The pane of the row before.
@@ -163,7 +163,7 @@ pub struct Places {
     late: usize,
 }
 
-impl Places {
+impl ByPane {
     fn of(&mut self, id: PaneId) -> &mut (PaneId, Vec<Range<usize>>, Vec<u32>) {
         if self.panes.get(self.last).is_none_or(|(other, ..)| *other != id) {
             self.last = *self.known.entry(id).or_insert_with(|| {

@@ -13,7 +13,7 @@ use arrow_array::{ArrayRef, TimestampMicrosecondArray, cast::AsArray, types::Tim
 use thalweg_core::{Batch, Interval, Result, Timestamp, Window};
 
 use super::{
-    placing::{Assigned, Find, Place, Places, place},
+    placing::{Assigned, ByPane, Find, Place, place},
     values::Values,
     windowing::{PaneId, Windowing},
 };
@@ -78,7 +78,7 @@ impl Spans {
     pub fn divide(&mut self, times: &[i64], may_be_late: bool) -> Assigned {
         self.begin(times.iter().copied());
         let met = if may_be_late { self.reached } else { Timestamp::MIN };
-        let mut places = Places::default();
+        let mut places = ByPane::default();
         for (number, time) in times.iter().enumerate() {
             places.put(number, self.pane(Timestamp(*time), met));
         }

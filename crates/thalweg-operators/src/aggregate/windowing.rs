@@ -8,7 +8,7 @@ use thalweg_core::{Batch, Error, Interval, Result, Timestamp, Window};
 
 use super::{
     pane::Pane,
-    placing::{Assigned, Place, Places, Rows, Slices, place},
+    placing::{Assigned, ByPane, Place, Rows, Slices, place},
 };
 use crate::window::{Clock, WindowSpec};
 
@@ -55,7 +55,7 @@ impl Windowing {
             Self::Assigned(spec) => Ok(place(batch, batch.times(spec.time)?.values(), reached, &mut Slices::new(spec))),
             Self::Columns { start, end, .. } => {
                 let (starts, ends) = (batch.times(*start)?.values(), batch.times(*end)?.values());
-                let mut places = Places::default();
+                let mut places = ByPane::default();
                 for (number, row) in batch.rows().enumerate() {
                     let window = Window { start: Timestamp(starts[row]), end: Timestamp(ends[row]) };
                     let place = match self.is_closed(window.end, reached) {
@@ -95,7 +95,7 @@ impl Windowing {
             return Ok(vec![(PaneId::WHOLE, Rows::All)]);
         }
         let (ends, starts) = (states.times(0)?.values(), states.times(1)?.values());
-        let (mut places, mut from) = (Places::default(), 0);
+        let (mut places, mut from) = (ByPane::default(), 0);
         while from < ends.len() {
             let is_other = |row: &usize| (ends[*row], starts[*row]) != (ends[from], starts[from]);
             let to = (from + 1..ends.len()).find(is_other).unwrap_or(ends.len());

@@ -14,7 +14,7 @@ use super::{
     blocks::can_merge,
     entry::{At, Entry},
     frame::{Frame, Hole},
-    kept::{Kept, Places},
+    kept::{Kept, Locations},
     layout::Layout,
     over::OverInput,
     paired::Paired,
@@ -318,7 +318,7 @@ impl Asked {
     }
 
     /// What rows add to one of the running totals, which is none of times.
-    pub fn amounts_of(&self, kind: &Kind, kept: &Kept, rows: Places<'_>) -> Result<Amounts> {
+    pub fn amounts_of(&self, kind: &Kind, kept: &Kept, rows: Locations<'_>) -> Result<Amounts> {
         let (arguments, filter) = gathered(&kind.columns, kept, rows)?;
         self.totals(kind.call)?.amounts(&arguments, filter.as_ref(), rows.count())
     }
@@ -369,7 +369,7 @@ fn counts_times(inputs: &[OverInput], call: usize) -> bool {
 fn gathered(
     (arguments, filter): &(Vec<usize>, Option<usize>),
     kept: &Kept,
-    rows: Places<'_>,
+    rows: Locations<'_>,
 ) -> Result<(Vec<ArrayRef>, Option<BooleanArray>)> {
     let arguments = arguments.iter().map(|column| kept.gather_all(*column, rows)).collect::<Result<Vec<_>>>()?;
     let filter = filter.map(|column| kept.gather_all(column, rows)).transpose()?;

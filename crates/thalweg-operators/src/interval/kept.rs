@@ -157,8 +157,8 @@ impl Kept {
     /// The same for rows of which many lie behind each other.
     ///
     /// Errors: as [`gather`](Self::gather).
-    pub fn gather_all(&self, column: usize, rows: Places<'_>) -> Result<ArrayRef> {
-        let Places { some, runs } = rows;
+    pub fn gather_all(&self, column: usize, rows: Locations<'_>) -> Result<ArrayRef> {
+        let Locations { some, runs } = rows;
         let Some(first) = runs.first() else { return self.gather(column, some) };
         let of = |run: &Run| &self.batches[run.first.batch as usize].columns[column];
         let kind = &of(first).array;
@@ -347,20 +347,20 @@ pub struct Run {
 
 /// Where the values of rows lie: of each of some, and then of those of some runs.
 #[derive(Clone, Copy, Debug)]
-pub struct Places<'a> {
+pub struct Locations<'a> {
     /// Those that come first.
     pub some: &'a [At],
     /// The others.
     pub runs: &'a [Run],
 }
 
-impl<'a> From<&'a [At]> for Places<'a> {
+impl<'a> From<&'a [At]> for Locations<'a> {
     fn from(some: &'a [At]) -> Self {
         Self { some, runs: &[] }
     }
 }
 
-impl Places<'_> {
+impl Locations<'_> {
     /// How many rows there are.
     pub fn count(&self) -> usize {
         self.some.len() + self.runs.iter().map(|run| run.rows).sum::<usize>()
@@ -538,7 +538,9 @@ mod tests {
         let runs =
             [Run { first: at(0, 5), rows: 30 }, Run { first: at(1, 48), rows: 1 }, Run { first: at(1, 0), rows: 9 }];
         for column in 0..4 {
-            for rows in [Places { some: &some, runs: &runs }, Places { some: &[], runs: &runs[..1] }, some[..].into()] {
+            for rows in
+                [Locations { some: &some, runs: &runs }, Locations { some: &[], runs: &runs[..1] }, some[..].into()]
+            {
                 let all = rows.each();
                 assert_eq!(&kept.gather_all(column, rows).unwrap(), &kept.gather(column, &all).unwrap());
                 assert_eq!(all.len(), rows.count());

@@ -23,7 +23,7 @@ use super::{
     due::Due,
     entries::{Entries, Leaving, Piece},
     entry::Entry,
-    kept::{Kept, Places, Released},
+    kept::{Kept, Locations, Released},
     line::Line,
     words::{Patience, Words, bits},
 };
@@ -305,7 +305,7 @@ impl Sweep {
         *left = *waiting;
         // They are read as they lie, and only what they add is put in order.
         let (some, runs) = rows.places();
-        let places = Places { some, runs: &runs };
+        let places = Locations { some, runs: &runs };
         let amounts = asked.kinds.iter().map(|kind| match sorted.is_empty() {
             true => Ok(Default::default()),
             false => Ok(asked.amounts_of(kind, kept, places)?.of(sorted.iter().map(number(of_seen)))),

@@ -22,7 +22,7 @@ use crate::aggregate::values::Values;
 
 impl Over {
     /// Rows of the first input wait: as they came, while rows are swept, unless more wait longer than these are.
-    pub(super) fn wait(&mut self, arrived: &Taken) {
+    pub(super) fn wait(&mut self, arrived: &NewRows) {
         let (some, Self { fresh, left, sweep, .. }) = (arrived.bases.clone(), &mut *self);
         let may_be_swept = sweep.as_ref().is_some_and(Sweep::is_on);
         if may_be_swept && *left <= some.len() && fresh.len() + some.len() <= sweep::MOST {
@@ -51,7 +51,7 @@ impl Over {
     }
 
     /// The rows of a batch that are on time, with what is kept of them.
-    pub(in super::super) fn arrive(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Option<Taken>> {
+    pub(in super::super) fn arrive(&mut self, port: Port, batch: Batch, out: &mut Output) -> Result<Option<NewRows>> {
         let number = self.input_of[port];
         let (is_base, is_seen) = (number == 0, number != 0 || self.asked.is_base_seen);
         let all = self.spoilt.is_some().then(|| batch.clone());
@@ -104,12 +104,12 @@ impl Over {
         let uses = own.len() + if is_seen { batch.len() } else { 0 };
         let batch = self.kept.keep(columns, uses);
         let rank = if is_base { BASE } else { number as u32 };
-        Ok(Some(Taken { bases: own, is_seen, batch, keys: keys.into(), arrivals, is_own, has_positions, rank }))
+        Ok(Some(NewRows { bases: own, is_seen, batch, keys: keys.into(), arrivals, is_own, has_positions, rank }))
     }
 }
 
 /// Rows that have arrived, and are kept.
-pub(in super::super) struct Taken {
+pub(in super::super) struct NewRows {
     /// For which of them there are results.
     pub bases: Range<usize>,
     /// Whether others see them.
@@ -124,7 +124,7 @@ pub(in super::super) struct Taken {
     rank: u32,
 }
 
-impl Taken {
+impl NewRows {
     /// Some of them, to be kept.
     pub fn piece(&self, rows: Range<usize>) -> Option<Piece> {
         let Arrivals { times, positions } = &self.arrivals;
