@@ -193,8 +193,11 @@ impl Batch {
 
     /// Some physical rows that follow each other, of a batch in which all are in: the same memory.
     pub fn slice(&self, rows: Range<usize>) -> Self {
-        assert!(self.selection.is_none() && self.own.is_none() && self.positions.is_none(), "nothing is said of rows");
-        let slice = Self::new(self.columns.slice(rows.start, rows.len()));
+        assert!(self.selection.is_none() && self.own.is_none(), "all rows are in");
+        let mut slice = Self::new(self.columns.slice(rows.start, rows.len()));
+        if let Some(positions) = &self.positions {
+            slice = slice.with_positions(Arc::new(positions.slice(rows.clone())));
+        }
         match &self.behind {
             Some(behind) => slice.with_behind(behind[rows].into()),
             None => slice,
@@ -251,6 +254,12 @@ mod tests {
         assert_eq!(own(&shared.copied(&[0, 2, 4, 5, 7]).unwrap()), [2, 4]);
         assert_eq!(own(&shared.only(Selection::new(vec![0, 2, 4, 5, 7]))), [2, 4]);
         assert!(own(&shared.copied(&[6, 7]).unwrap()).is_empty());
-        assert_eq!(own(&batch.slice(3..5)), [3, 4]);
+        let positions = Positions::in_time_by_number((0..8).collect(), (10..18).collect());
+        let some = batch.with_positions(Arc::new(positions)).slice(3..5);
+        let positions = some.positions().unwrap();
+        assert_eq!(
+            (own(&some), positions.times(), positions.numbers()),
+            (vec![3, 4], Some(&[3, 4][..]), Some(&[13, 14][..]))
+        );
     }
 }

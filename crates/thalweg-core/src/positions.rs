@@ -1,6 +1,6 @@
 //! Where rows stand among those of all instances.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, ops::Range};
 
 use arrow_array::{Array, BinaryArray};
 
@@ -75,6 +75,19 @@ impl Positions {
     pub fn in_time_by_number(times: Box<[i64]>, numbers: Box<[i64]>) -> Self {
         assert_eq!(times.len(), numbers.len(), "one time per row");
         Self { place: Place::Times(times), keys: Keys::Numbers(numbers) }
+    }
+
+    /// The positions of some of the rows, which follow each other.
+    pub fn slice(&self, rows: Range<usize>) -> Self {
+        let place = match &self.place {
+            Place::Times(times) => Place::Times(times[rows.clone()].into()),
+            of_one_window @ Place::Window(..) => of_one_window.clone(),
+        };
+        let keys = match &self.keys {
+            Keys::Bytes(keys) => Keys::Bytes(keys.slice(rows.start, rows.len())),
+            Keys::Numbers(numbers) => Keys::Numbers(numbers[rows].into()),
+        };
+        Self { place, keys }
     }
 
     /// Of how many rows these are the positions.

@@ -104,6 +104,10 @@ pub struct Over {
     /// Those whose results are being computed, if this has begun.
     pub(super) chunk: Chunk,
     begun: bool,
+    /// How many rows were looked at for them.
+    visited: u64,
+    /// Results that were found together, and how many of them have gone out.
+    rest: Option<(Batch, usize)>,
     /// Whether the results of all rows that are next are found.
     pub(super) is_swept: bool,
     pub(super) sorter: Sorter,
@@ -183,6 +187,11 @@ const AT_FIRST: usize = 128;
 /// little.)
 const MUCH: usize = if cfg!(test) { 1 << 16 } else { 32 << 20 };
 const LITTLE: usize = MUCH / 8;
+
+/// Where this many rows are looked at for each of those that do so together, more do than a batch may have, up to so many: what is found once for
+/// all is found for each of them else, as often as there are rows in a window.
+const WIDE: u64 = if cfg!(test) { 4 } else { 64 };
+const MANY: usize = if cfg!(test) { 16 } else { 1024 };
 
 /// So many rows are added to running totals together.
 const TOGETHER: usize = 2048;
@@ -266,6 +275,8 @@ impl Over {
             done: 0,
             chunk: Chunk::default(),
             begun: false,
+            visited: 0,
+            rest: None,
             is_swept: false,
             sorter: Sorter::default(),
             spoilt,
@@ -404,20 +415,24 @@ impl Over {
             return Ok(Some(next));
         }
         let Self { asked, lines, kept, past, sorter, chunk, .. } = self;
-        let bases = &self.ready[next.clone()];
+        let (bases, before) = (&self.ready[next.clone()], chunk.search.visited);
         if !std::mem::replace(&mut self.begun, true) {
             chunk.begin(bases, asked, lines, kept, sorter)?;
         }
-        if !chunk.look(bases, asked, lines, (kept, past))? {
+        let is_found = chunk.look(bases, asked, lines, (kept, past))?;
+        self.visited += chunk.search.visited - before;
+        if !is_found {
             return Ok(None);
         }
         self.begun = false;
+        let is_wide = std::mem::take(&mut self.visited) >= WIDE * next.len() as u64;
+        let most = if is_wide { self.batch_rows.max(MANY) } else { self.batch_rows };
         self.done = next.end;
         // Where aggregates keep the values of all rows that are seen, few rows are looked at together.
         self.at_once = match chunk.at_hand() {
             MUCH.. => (self.at_once / 2).max(1),
             // Fewer rows than might have been say nothing of how much more would take.
-            ..LITTLE if next.len() == self.at_once => (self.at_once * 2).min(self.batch_rows),
+            ..LITTLE if next.len() == self.at_once => (self.at_once * 2).min(most).max(self.at_once),
             _ => self.at_once,
         };
         Ok(Some(next))
@@ -445,6 +460,20 @@ impl Over {
         }
         self.remember(&bases, &seen)?;
         Ok(Some(batch))
+    }
+
+    /// What is to go out next of the results that were found together.
+    fn next_of_rest(&mut self) -> Option<Batch> {
+        let (batch, gone) = self.rest.take()?;
+        if gone == 0 && batch.len() <= self.batch_rows {
+            return Some(batch);
+        }
+        let end = batch.len().min(gone + self.batch_rows);
+        let next = batch.slice(gone..end);
+        if end < batch.len() {
+            self.rest = Some((batch, end));
+        }
+        Some(next)
     }
 
     /// Drops rows that nobody will look at any more; returns how long they were there for nobody.
@@ -534,16 +563,20 @@ impl Operator for Over {
     fn resume(&mut self, out: &mut Output) -> Result<Progress> {
         let room = out.room();
         for _ in 0..STEPS {
-            while self.done < self.next_rows() {
+            while self.rest.is_some() || self.done < self.next_rows() {
                 if out.room() == 0 {
                     return Ok(Progress::More);
+                }
+                if let Some(batch) = self.next_of_rest() {
+                    out.emit(batch)?;
+                    continue;
                 }
                 let computed = self.compute()?;
                 out.count_search(std::mem::take(&mut self.chunk.search));
                 match computed {
-                    Some(batch) => out.emit(batch)?,
+                    Some(batch) => self.rest = Some((batch, 0)),
                     None => return Ok(Progress::More),
-                };
+                }
             }
             self.forget_next();
             let lag = self.expire()?;

@@ -301,3 +301,49 @@ fn windows_of_very_many_rows_are_entered_bit_by_bit() {
     assert!(first.is_some_and(|first| first >= 25), "windows are followed once all rows are known: {looked:?}");
     assert!(looked[39] < 10, "{looked:?}");
 }
+
+/// Where batches have a row each, windows of many rows are not looked at one by one, and results come out in such batches.
+#[test]
+fn windows_of_many_rows_are_looked_at_together_however_few_rows_a_batch_has() {
+    let results = [fields(), vec![Field::new("a", DataType::Int64, true)]].concat();
+    let frame = Frame {
+        bounds: FrameBounds::Rows { from: None, to: 0 },
+        most: None,
+        excludes_row: false,
+        excludes_time: false,
+        excludes_base: false,
+    };
+    let input = over::OverInput { input: input(), calls: calls()[2..3].to_vec() };
+    let asked = |batch_rows, has_positions| {
+        let output = Arc::new(Schema::new(results.clone()));
+        over::Parts { has_positions, ..asked(vec![input.clone()], vec![(frame.clone(), 1)], output, batch_rows) }
+    };
+    for (batch_rows, has_positions) in [(1, false), (1, true), (3, true)] {
+        let (mut over, mut out) = (Over::new(asked(batch_rows, has_positions)).unwrap(), Output::new(50));
+        let row = |time: i64| Row { time, key: Some(1), value: Some(1000 - time), position: time };
+        over.on_batch(0, batch(&(0..1000).map(row).collect::<Vec<_>>()), &mut out).unwrap();
+        let mut frontier = Frontier::new(1);
+        frontier.advance(0, Timestamp::MAX);
+        let mut progress = over.on_time(&frontier, &mut out).unwrap();
+        let (mut found, mut visited) = (0, 0);
+        loop {
+            visited += out.take_search().visited;
+            for (_, batch) in out.take(50) {
+                assert!(batch.len() <= batch_rows);
+                let least = batch.column(fields().len()).as_primitive::<Int64Type>();
+                let of_times: Vec<i64> = least.values().iter().map(|least| 1000 - least).collect();
+                assert_eq!(of_times, (found..found + batch.len() as i64).collect::<Vec<_>>());
+                let times = batch.positions().map(|positions| positions.times().unwrap().to_vec());
+                assert_eq!(times, has_positions.then_some(of_times));
+                found += batch.len() as i64;
+            }
+            match progress {
+                Progress::More => progress = over.resume(&mut out).unwrap(),
+                _ => break,
+            }
+        }
+        assert_eq!(found, 1000);
+        // As many as there are, for every 16 of them.
+        assert!(visited < 2 * 1000 * 1000 / 16, "{visited}");
+    }
+}
