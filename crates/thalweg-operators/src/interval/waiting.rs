@@ -62,6 +62,8 @@ pub struct Run {
     splits: u32,
     /// Whether they are in the reverse order of time.
     is_sorted: bool,
+    /// Whether they are due so late that there is no slice for them. Others wait with them, for which there is none, either.
+    are_far: bool,
 }
 
 /// How far time goes at once on its way from `reached` to `goes_to`, over few rows of both, as [`Waiting::step`] says; base rows are due so
@@ -89,12 +91,12 @@ impl Waiting {
         {
             let mut others = Run::new(Vec::new());
             self.slices.put(rows.entries(), span, &mut others);
-            self.rows += rows.count() - others.entries.len();
-            return others.entries.into_iter().for_each(|entry| self.put_one(entry));
+            self.rows += rows.count();
+            return others.entries.into_iter().for_each(|entry| self.open_run(true).put_one(entry));
         }
         let mut done = 0;
         while done < rows.count() {
-            let run = self.open_run();
+            let run = self.open_run(false);
             let some = rows.slice(done..rows.count().min(done + RUN - run.entries.len()));
             run.put(&some);
             done += some.count();
@@ -104,14 +106,15 @@ impl Waiting {
 
     /// A row waits.
     pub fn put_one(&mut self, entry: Entry) {
-        self.open_run().put_one(entry);
+        self.open_run(false).put_one(entry);
         self.rows += 1;
     }
 
-    /// The run that takes the next row.
-    fn open_run(&mut self) -> &mut Run {
+    /// The run that takes the next row, which may be far.
+    fn open_run(&mut self, is_far: bool) -> &mut Run {
         let Self { runs, spare, unused, .. } = self;
-        if runs.last().is_none_or(|run| run.entries.len() >= RUN || run.splits >= PATIENCE) {
+        let is_over = |run: &Run| run.splits >= PATIENCE && !(run.are_far && is_far);
+        if runs.last().is_none_or(|run| run.entries.len() >= RUN || is_over(run)) {
             runs.push(Run::new(spare.pop().unwrap_or_else(|| Vec::with_capacity(RUN))));
         }
         *unused = (*unused).min(spare.len());
@@ -161,7 +164,7 @@ impl Waiting {
             if slices.waits_long(run.span.1, end) {
                 slices.divide(run);
                 // What there is no slice for is not divided again.
-                run.splits = PATIENCE;
+                (run.splits, run.are_far) = (PATIENCE, true);
             }
         }
         slices.take(end, due);
@@ -210,7 +213,7 @@ impl Waiting {
 impl Run {
     /// No rows, in memory for some.
     pub fn new(entries: Vec<Entry>) -> Self {
-        Self { entries, span: (i64::MAX, i64::MIN), splits: 0, is_sorted: false }
+        Self { entries, span: (i64::MAX, i64::MIN), splits: 0, is_sorted: false, are_far: false }
     }
 
     fn put(&mut self, rows: &Arrived<'_>) {
@@ -309,6 +312,28 @@ mod tests {
             let due = take(&mut waiting, i64::MAX, &mut memory);
             assert_eq!((due.len(), waiting.rows()), (twin.len(), 0));
         }
+    }
+
+    #[test]
+    fn rows_for_which_there_is_no_slice_wait_together_however_few_come_at_a_time() {
+        let (mut waiting, mut due, delay) = (Waiting::default(), Due::default(), 1_000_000_000);
+        let rows = 50 * RUN as i64;
+        for time in 0..rows {
+            let at = At { batch: 0, row: time as u32 };
+            let (times, positions, keys) = (&[time * 1000], &[time], &[0]);
+            waiting.put(&Arrived { times, positions, keys, rank: BASE, at });
+            assert!(take(&mut waiting, time * 1000 - delay, &mut due).is_empty());
+        }
+        assert!(waiting.runs.len() <= 50, "{} runs", waiting.runs.len());
+        assert!(waiting.bytes() < 2 * rows as usize * size_of::<Entry>(), "{} bytes", waiting.bytes());
+        for time in 0..rows {
+            let at = At { batch: 1, row: time as u32 };
+            let (times, positions, keys) = (&[(rows + time) * 1000], &[rows + time], &[0]);
+            waiting.put(&Arrived { times, positions, keys, rank: BASE, at });
+            let taken = take(&mut waiting, (time + 1) * 1000, &mut due);
+            assert_eq!(taken.iter().map(|entry| entry.time).collect::<Vec<_>>(), [time * 1000]);
+        }
+        assert_eq!(waiting.rows(), rows as usize);
     }
 
     #[test]
