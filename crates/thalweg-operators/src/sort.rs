@@ -23,6 +23,9 @@ pub struct Sort {
     fetch: Option<usize>,
     schema: SchemaRef,
     waiting: Vec<Batch>,
+    /// How many rows wait, and how many bytes of memory they take: there may be as many batches as rows.
+    rows: usize,
+    bytes: usize,
     sorted: Option<RecordBatch>,
     batch_rows: usize,
 }
@@ -39,11 +42,26 @@ impl Sort {
         schema: SchemaRef,
         batch_rows: usize,
     ) -> Self {
-        Self { keys, fetch, schema, waiting: Vec::new(), sorted: None, batch_rows }
+        Self { keys, fetch, schema, waiting: Vec::new(), rows: 0, bytes: 0, sorted: None, batch_rows }
+    }
+
+    /// These wait behind those that do.
+    fn put(&mut self, batches: Vec<Batch>) {
+        self.rows += batches.iter().map(Batch::len).sum::<usize>();
+        self.bytes += rows::bytes(&batches);
+        self.waiting.extend(batches);
+    }
+
+    /// All that wait, which do so no longer.
+    fn take(&mut self) -> Vec<Batch> {
+        (self.rows, self.bytes) = (0, 0);
+        std::mem::take(&mut self.waiting)
     }
 
     fn sort(&mut self) -> Result<RecordBatch> {
-        let all = rows::together(&self.schema, &std::mem::take(&mut self.waiting))?;
+        let waiting = self.take();
+        let all = rows::together(&self.schema, &waiting)?;
+        drop(waiting);
         if u32::try_from(all.num_rows()).is_err() {
             return Err(Error::query("ORDER BY over more than 4,294,967,295 rows").with_hint("add a LIMIT or a WHERE"));
         }
@@ -94,11 +112,10 @@ fn prefix(row: &[u8]) -> u64 {
 impl Operator for Sort {
     fn on_batch(&mut self, _: Port, batch: Batch, out: &mut Output) -> Result<Progress> {
         out.hold(Timestamp::MIN);
-        self.waiting.push(batch);
-        let waiting: usize = self.waiting.iter().map(Batch::len).sum();
-        if self.fetch.is_some_and(|fetch| waiting > fetch.saturating_add(SLACK)) {
+        self.put(vec![batch]);
+        if self.fetch.is_some_and(|fetch| self.rows > fetch.saturating_add(SLACK)) {
             let first = self.sort()?;
-            self.waiting.push(Batch::new(first));
+            self.put(vec![Batch::new(first)]);
         }
         Ok(Progress::Done)
     }
@@ -143,25 +160,26 @@ impl State for Sort {
 
     fn load(&mut self, group: KeyGroup, snapshot: &Snapshot) -> Result<()> {
         if group == KeyGroup::FIRST {
-            self.waiting = rows::load(&mut snapshot.read(VERSION)?)?;
+            self.take();
+            self.put(rows::load(&mut snapshot.read(VERSION)?)?);
         }
         Ok(())
     }
 
     fn forget(&mut self, group: KeyGroup) -> Result<()> {
         if group == KeyGroup::FIRST {
-            self.waiting.clear();
+            self.take();
         }
         Ok(())
     }
 
     fn bytes(&self) -> usize {
-        rows::bytes(&self.waiting) + self.sorted.as_ref().map_or(0, RecordBatch::get_array_memory_size)
+        self.bytes + self.sorted.as_ref().map_or(0, RecordBatch::get_array_memory_size)
     }
 
     fn held(&self) -> Vec<Held> {
         let sorted = self.sorted.as_ref().map_or(0, RecordBatch::num_rows);
-        match (self.waiting.iter().map(Batch::len).sum::<usize>(), sorted) {
+        match (self.rows, sorted) {
             (0, 0) => Vec::new(),
             (0, rows) => vec![Held::new(rows, ["sorted row", "sorted rows"])],
             (rows, _) => vec![Held::new(rows, ["row that waits to be sorted", "rows that wait to be sorted"])],
