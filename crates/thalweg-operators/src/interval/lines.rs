@@ -10,7 +10,6 @@ use super::{
     due::Due,
     entry::{At, Entry},
     line::Line,
-    rounds::Rounds,
     standing::Standing,
     walk::RARE,
 };
@@ -26,6 +25,9 @@ const FEW: usize = 4096;
 /// For each key that has rows the memory of so many that have none is kept for those to come.
 const SPARE: usize = 3;
 
+/// That time passes counts as so many rows.
+const PASSING: usize = 16;
+
 /// Keys with numbers, and the rows of each, which come in the order of time and leave in it.
 pub struct Lines {
     encoder: KeyEncoder,
@@ -40,8 +42,8 @@ pub struct Lines {
     /// For each frame whether it sees rows of the first input.
     frames: Vec<bool>,
     rows: usize,
-    /// When which keys are looked at for rows that nobody needs.
-    rounds: Rounds,
+    /// How many rows came since all keys were last looked at.
+    grown: usize,
     /// How many bytes of memory all lines take.
     bytes: usize,
     /// Whether nothing is kept of rows but their times and totals.
@@ -66,7 +68,7 @@ impl Lines {
             totals,
             frames,
             rows: 0,
-            rounds: Rounds::default(),
+            grown: 0,
             bytes: 0,
             is_light: false,
         }
@@ -170,7 +172,7 @@ impl Lines {
             self.bytes += line.bytes();
         }
         self.rows += keys.len();
-        self.rounds.grow(keys.len());
+        self.grown += keys.len();
     }
 
     /// Appends rows, which are behind all of their key that are here, with what they add to each of the totals.
@@ -186,7 +188,7 @@ impl Lines {
             self.bytes += line.bytes();
         }
         self.rows += entries.len();
-        self.rounds.grow(entries.len());
+        self.grown += entries.len();
     }
 
     /// Whether all rows of its key are before a row in time.
@@ -212,7 +214,7 @@ impl Lines {
             self.bytes += line.bytes();
         }
         self.rows += entries.len();
-        self.rounds.grow(entries.len());
+        self.grown += entries.len();
     }
 
     /// Takes the rows of a key from a time on back, so that others may be put between them.
@@ -223,7 +225,7 @@ impl Lines {
         self.bytes += line.bytes();
         // They come again, and are no more rows than there were.
         self.rows -= taken.len() - before;
-        self.rounds.shrink(taken.len() - before);
+        self.grown = self.grown.saturating_sub(taken.len() - before);
     }
 
     /// Keeps nothing but times and totals of the rows from now on, until there are none; `gone` is told where each row lies that is here.
@@ -256,7 +258,7 @@ impl Lines {
             taken.copy(self.take(key).rows());
         }
         self.near.fill(0..0);
-        self.rounds = Rounds::default();
+        self.grown = 0;
     }
 
     /// How many rows there are.
@@ -276,7 +278,7 @@ impl Lines {
 
     /// So many rows have come that were put elsewhere: what time has passed is dropped the sooner.
     pub fn pass(&mut self, rows: usize) {
-        self.rounds.grow(rows);
+        self.grown += rows;
     }
 
     /// Drops rows with a time before `end`, but for the last of each key before `next` that `spared`, if there is such, does not count of
@@ -289,15 +291,19 @@ impl Lines {
         spared: Option<Before<'_>>,
         mut gone: impl FnMut(&Line, usize),
     ) -> Interval {
+        // All keys are looked at once for as many rows as there were, so that it costs little for each of these; and now and then
+        // where time passes and no rows come.
+        self.grown += PASSING;
         let mut oldest = end;
-        if self.rounds.pass(self.rows, self.lines.len()) {
-            // What nobody needs goes bit by bit.
-            for line in self.spare.drain(self.spare.len() - self.spare.len().div_ceil(8)..) {
-                self.bytes -= line.bytes();
-            }
+        if self.grown < self.rows.max(self.lines.len()) / 2 {
+            return Interval::ZERO;
         }
-        while let Some(key) = self.rounds.next(self.lines.len(), |key| self.lines[key].count()) {
-            let line = &mut self.lines[key];
+        self.grown = 0;
+        // What nobody needs goes bit by bit.
+        for line in self.spare.drain(self.spare.len() - self.spare.len().div_ceil(8)..) {
+            self.bytes -= line.bytes();
+        }
+        for (key, line) in self.lines.iter_mut().enumerate() {
             let times = line.times();
             let before = |limit: i64| match (times.first(), times.last()) {
                 (_, Some(last)) if *last < limit => times.len(),
@@ -345,7 +351,6 @@ impl Lines {
             lines.push(line);
         }
         // Those that are kept have left nothing behind.
-        self.rounds.renumber(&moved);
         let most = SPARE * lines.len();
         self.spare.extend(self.lines.drain(..).filter(Line::has_room));
         self.spare.truncate(most);

@@ -8,7 +8,6 @@
 //! * [`waiting`]: rows that wait for the watermark; [`slices`] those that do so for long, and [`due`] those that do no longer
 //! * [`index`]: rows that are looked for as they come
 //! * [`lines`]: the rows of each key, in the order of time, [`line`] those of one, and [`walk`] where those of some times are; [`sweep`]: rows without an index
-//! * [`rounds`]: when keys are looked at for rows that time has passed
 //! * [`order`]: sorts rows by key and time, as [`words`]
 //! * [`kept`]: the values of rows that wait, or may be looked at, and [`spare`] the memory of those that are gone
 //! * [`followed`]: results of windows that are followed as they move on, and [`standing`] from batch to batch
@@ -45,7 +44,6 @@ pub mod paired;
 pub mod pairs;
 pub mod past;
 pub mod places;
-mod rounds;
 pub mod saved;
 pub mod slices;
 pub mod spare;

@@ -25,7 +25,6 @@ use super::{
     entry::Entry,
     kept::{Kept, Locations, Released},
     line::Line,
-    rounds::PASSING,
     words::{Patience, Words, bits},
 };
 
@@ -38,6 +37,9 @@ const OVER: i64 = if cfg!(test) { 0 } else { 40 };
 
 /// So many rows wait here at most.
 pub const MOST: usize = if cfg!(test) { 64 } else { 5 * 8192 };
+
+/// That time passes counts as so many rows.
+const PASSING: usize = 16;
 
 /// Rows that are sorted whenever some of those that may see them are looked at.
 #[derive(Debug, Default)]

@@ -15,11 +15,13 @@ use thalweg_memory::simd::prefetch;
 use super::{
     super::{
         entry::Entry,
-        rounds::Rounds,
         walk::{RARE, guess_back, search, search_by_time},
     },
     Found, Index, Lookup, Place,
 };
+
+/// That time passes counts as so many rows.
+const PASSING: usize = 16;
 
 /// Memory for so many rows of a key is kept however few there are.
 const ROOM: usize = 64;
@@ -67,8 +69,8 @@ impl Row for Entry {
 pub struct Runs<T> {
     runs: Vec<Run<T>>,
     rows: usize,
-    /// When which keys are looked at for rows that time has passed.
-    rounds: Rounds,
+    /// How many rows came since all keys were last looked at.
+    grown: usize,
 }
 
 /// The rows of a key. There may be millions of keys with few rows, so that it is short.
@@ -226,11 +228,6 @@ impl<T: Row> Run<T> {
         self.last.is_empty()
     }
 
-    /// How many rows there may be, at most.
-    fn room(&self) -> usize {
-        self.earlier().len() * LEAF + self.last.len()
-    }
-
     /// Drops rows with a time before `end`.
     fn expire(&mut self, end: i64, mut gone: impl FnMut(T)) {
         let is_old = |leaf: &Leaf<T>| leaf.rows.last().is_some_and(|row| row.time() < end);
@@ -264,7 +261,7 @@ impl<T: Row> Run<T> {
 
 impl<T> Default for Runs<T> {
     fn default() -> Self {
-        Self { runs: Vec::new(), rows: 0, rounds: Rounds::default() }
+        Self { runs: Vec::new(), rows: 0, grown: 0 }
     }
 }
 
@@ -325,7 +322,7 @@ impl<T: Row> Runs<T> {
             Err(place) => {
                 run.insert(place, row);
                 self.rows += 1;
-                self.rounds.grow(1);
+                self.grown += 1;
                 None
             }
         }
@@ -363,18 +360,18 @@ impl<T: Row> Runs<T> {
 
     /// So many rows have come that were put elsewhere: what time has passed is dropped the sooner.
     pub fn pass(&mut self, rows: usize) {
-        self.rounds.grow(rows);
+        self.grown += rows;
     }
 
     /// Drops rows with a time before `end`; `gone` is told of each. Not all at once: rows of a key that gets no others stay for some time.
     pub fn expire(&mut self, end: i64, mut gone: impl FnMut(T)) {
-        let Self { runs, rows, rounds } = self;
-        rounds.pass(*rows, runs.len());
-        while let Some(key) = rounds.next(runs.len(), |key| runs[key].room()) {
-            let run = &mut runs[key];
-            if run.is_empty() {
-                continue;
-            }
+        self.grown += PASSING;
+        if self.grown < self.rows.max(self.runs.len()) / 2 {
+            return;
+        }
+        self.grown = 0;
+        let Self { runs, rows, .. } = self;
+        for run in runs.iter_mut().filter(|run| !run.is_empty()) {
             run.expire(end, |row| {
                 *rows -= 1;
                 gone(row);
@@ -393,7 +390,6 @@ impl<T: Row> Runs<T> {
 
     /// Gives each key its new number.
     pub fn renumber(&mut self, moved: &[u32]) {
-        self.rounds.renumber(moved);
         let mut runs = Vec::new();
         for (old, mut run) in std::mem::take(&mut self.runs).into_iter().enumerate() {
             if run.is_empty() {
