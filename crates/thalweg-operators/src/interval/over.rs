@@ -63,7 +63,7 @@ pub struct Over {
     pub(super) output: SchemaRef,
     pub(super) batch_rows: usize,
     /// So many rows are looked at together.
-    at_once: usize,
+    pub(super) at_once: usize,
     pub(super) allowed: i64,
     /// How far behind a row the last one may be that it sees.
     ahead: i64,
@@ -188,8 +188,8 @@ const AT_FIRST: usize = 128;
 const MUCH: usize = if cfg!(test) { 1 << 16 } else { 32 << 20 };
 const LITTLE: usize = MUCH / 8;
 
-/// Where this many rows are looked at for each of those that do so together, more do than a batch may have, up to so many: what is found once for
-/// all is found for each of them else, as often as there are rows in a window.
+/// Where windows have so many rows, more of them are looked at together than a batch may have, up to so many: blocks of these rows, and all else that
+/// is made once for all windows, would be made for each batch.
 const WIDE: u64 = if cfg!(test) { 4 } else { 64 };
 const MANY: usize = if cfg!(test) { 16 } else { 1024 };
 
